@@ -484,6 +484,20 @@ static Join joinAccumulation(StringRef dims, ArrayRef<uint32_t> recent,
   return Join();
 }
 
+/// What autograd's engine does with the gradients that a function gave: it sums
+/// those of an argument that was broadcast, a bias for example, and adds those
+/// of a value that several functions take.
+static Join joinFollowing(StringRef op, const Join &function) {
+  Join join = function;
+  StringRef why = "brings the gradient to its argument's type and sizes: ";
+  if (op == "aten::add" || op == "aten::add_") {
+    join.confidence = std::max(join.confidence, Confidence::Medium);
+    why = "adds the gradient to another one of the same value: ";
+  }
+  join.explanation = (why + function.explanation).str();
+  return join;
+}
+
 /// A function of autograd's has the number that the forward operator drew which
 /// recorded it. Operators that record nothing show the number that the next one
 /// draws: the last that shows it has drawn it.
@@ -499,8 +513,16 @@ void EagerJoins::joinBackward(const Trace &trace, const LaunchIndex &index) {
   for (ThreadId thread = 0; thread < trace.threads.size(); ++thread) {
     // The functions that ran last, the newest at the end.
     SmallVector<uint32_t> recent;
+    // The last one, and the engine's run of it.
+    uint32_t function = kNone, run = kNone;
     for (uint32_t op : host.opsOf(thread)) {
       const HostOp &hostOp = host.op(op);
+      // Ranges that the program marks say nothing.
+      uint32_t parent = host.parent(op);
+      while (parent != kNone && host.op(parent).annotation)
+        parent = host.parent(parent);
+      if (run != kNone && parent == run && !hostOp.backward)
+        found[op] = joinFollowing(hostOp.name, found[function]);
       if (hostOp.name == "torch::autograd::AccumulateGrad")
         found[op] =
             joinAccumulation(host.inputsOf(op).dims, recent, found, index);
@@ -536,6 +558,8 @@ void EagerJoins::joinBackward(const Trace &trace, const LaunchIndex &index) {
       if (recent.size() == kMostRecent)
         recent.erase(recent.begin());
       recent.push_back(op);
+      function = op;
+      run = parent != kNone && isFunction(host.op(parent)) ? parent : kNone;
     }
   }
   for (auto [join, backward] : llvm::zip_equal(joins, found))

@@ -1,6 +1,7 @@
-"""Kernels of an eager program on nodes of its exported graph. The oracle is the program itself: every module marks a range while it
-runs, and while its backward runs, which the match does not look at."""
+"""Kernels of an eager program on nodes of its exported graph. The oracle is the program itself: every module, or every call of a function
+of torch, marks a range while it runs, and while its backward runs, which the match does not look at."""
 
+import contextlib
 import json
 import re
 from collections import Counter
@@ -12,6 +13,8 @@ import pytest
 import torch
 from torch import nn
 from torch.autograd.profiler import record_function
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from opprof.chain import profile_from_files
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
@@ -130,6 +133,87 @@ def mark_modules(model: nn.Module, backward: bool) -> None:
         hook(path, module)
 
 
+class MarkedFunctions(TorchFunctionMode):
+    """Each call of a function of torch in a range of the name that an export gives the nodes of it (`torch_fn`): the how manieth call of
+    which function it is. So is what runs for it in the backward, of views too: the functions of autograd that the call recorded. What
+    adds to the gradient of a parameter is marked by all calls that take it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = Counter[Any]()
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        self.calls[func] += 1
+        label = label_of(f"{func.__name__}_{self.calls[func]}", type(func).__name__)
+        before = {known.grad_fn for known in tensors_in((args, kwargs or {}))}
+        with record_function(f"function:{label}"):
+            result = func(*args, **(kwargs or {}))
+        open_functions = [tensor.grad_fn for tensor in tensors_in(result)]
+        while open_functions:
+            function = open_functions.pop()
+            if function is None or function in before:
+                continue
+            labels = function.metadata.setdefault("opprof", [])
+            is_parameter = type(function).__name__ == "AccumulateGrad"
+            if not labels:
+                mark_backward(function, "accumulate" if is_parameter else "backward", labels)
+            if not labels or is_parameter:
+                labels.append(label)
+                open_functions += [following for following, _ in function.next_functions]
+        return result
+
+
+def label_of(call: str, kind: str) -> str:
+    return f"{kind}.{call}"
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def mark_backward(function: Any, kind: str, labels: list[str]) -> None:
+    open_ranges: list[Any] = []
+
+    def enter(*_: Any) -> None:
+        open_ranges.append(record_function(f"{kind}:{'|'.join(labels)}"))
+        open_ranges[-1].__enter__()
+
+    def leave(*_: Any) -> None:
+        open_ranges.pop().__exit__(None, None, None)
+
+    function.register_prehook(enter)
+    function.register_hook(leave)
+
+
+def judge_functions(profile: dict[str, Any], graph: dict[str, Any]) -> Counter[str]:
+    """Nanoseconds in ranges of calls that the graph has nodes of, and of those what is on nodes of that call, by direction."""
+    nodes: dict[str, set[str]] = {}
+    for body in graph["graphs"]:
+        for node in body["nodes"]:
+            if "torch_fn" in node:
+                call, function = node["torch_fn"]
+                label = label_of(call, function.partition(".")[0])
+                nodes.setdefault(label, set()).add(node["name"])
+    time = Counter[str]()
+    for kernel in profile["kernels"]:
+        duration = kernel["duration_ns"]
+        direction, _, labels = kernel.get("range", "").partition(":")
+        own = set().union(*(nodes.get(label, set()) for label in labels.split("|")))
+        if direction not in ("function", "backward", "accumulate") or not own:
+            time["of no node's call"] += duration
+            continue
+        found = {n["name"] if isinstance(n, dict) else n for n in kernel["nodes"]}
+        verdict = "missing" if not found else "right" if found <= own else "wrong"
+        for where in (direction, "all"):
+            time[where] += duration
+            time[f"{where} {verdict}"] += duration
+        if verdict == "wrong":
+            time[f"wrong at {kernel['confidence']}"] += duration
+    return time
+
+
 def profiled(
     model: nn.Module,
     inputs: tuple[Any, ...],
@@ -137,9 +221,10 @@ def profiled(
     *,
     train: bool,
     change: Callable[[Any], None],
-    mark: bool = True,
+    mark: str = "modules",
 ) -> dict[str, Any]:
-    """The profile of a trace of three steps of the uncompiled model, joined to its exported graph."""
+    """The profile of a trace of three steps of the uncompiled model, joined to its exported graph. `mark` says what has ranges: modules,
+    functions or nothing."""
     exported = torch.export.export(model, inputs)
     write_graph_json(folder / "graph.json", source_of_exported_program(exported, "model"))
     run_tool(
@@ -149,13 +234,14 @@ def profiled(
     run_tool(
         "opprof-translate", ["--export-operator-launches", folder / "g.mlir"], output=operators
     )
-    if mark:
+    if mark == "modules":
         mark_modules(model, backward=train)
-    else:
+    elif not mark:
         model(*inputs)
     with torch.profiler.profile(record_shapes=True) as recorded:
         for _ in range(3):
-            result = model(*inputs)
+            with MarkedFunctions() if mark == "functions" else contextlib.nullcontext():
+                result = model(*inputs)
             if train:
                 result.sum().backward()
     recorded.export_chrome_trace(str(folder / "trace.json"))
@@ -267,7 +353,7 @@ def test_operators_of_regions_branches_and_loops(tmp_path: Path) -> None:
     model = Regions().eval().requires_grad_(False)
     # Dynamo runs the branch and the loop: it takes no ranges, and traces them in the first call.
     profile = profiled(
-        model, (torch.randn(4, 16),), tmp_path, train=False, change=lambda _: None, mark=False
+        model, (torch.randn(4, 16),), tmp_path, train=False, change=lambda _: None, mark=""
     )
     found: dict[str, set[tuple[str, str]]] = {}
     nodes = Counter[str]()

@@ -665,7 +665,7 @@ class EndedByABranch(nn.Module):
 
 def test_a_loop_that_a_forced_branch_never_ends_is_left(tmp_path: Path) -> None:
     compiled = Compiled(tmp_path, EndedByABranch(), torch.randn(4, 6))
-    ended, endless = compiled.runs
+    _, endless = compiled.runs
     name = "while_loop_body_graph_0"
     assert [len(run.trace.of[name, "sin"]) for run in compiled.runs] == [3, FORCED_ROUNDS]
     # The wrapper leaves the loop where the graph does.

@@ -6,7 +6,9 @@
 #include "AlignmentOperators.h"
 #include "AlignmentValues.h"
 
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace llvm;
@@ -77,9 +79,8 @@ static size_t countCarried(const GraphNode &call) {
   return list ? list->size() : 0;
 }
 
-namespace {
 /// A call of bodies in two graphs that are tied: which of its operands are one.
-class OperandPairs {
+class opprof::inductor::OperandPairs {
 public:
   OperandPairs(const AlignedGraph &in, const Values &values, uint32_t mine,
                uint32_t theirs);
@@ -87,7 +88,7 @@ public:
   /// Pairs of inputs of two bodies of the call, which need as many inputs as
   /// the call has operands.
   SmallVector<std::pair<uint32_t, uint32_t>>
-  between(const GraphView &postGrad, const GraphView &exported) const;
+  between(ArrayRef<uint32_t> postGrad, ArrayRef<uint32_t> exported) const;
 
 private:
   void pairByValue(const AlignedGraph &in, const Values &values);
@@ -97,7 +98,6 @@ private:
   /// By place in `mine`: that in `theirs`, or kNoOperand.
   SmallVector<uint32_t> partner;
 };
-} // namespace
 
 OperandPairs::OperandPairs(const AlignedGraph &in, const Values &values,
                            uint32_t mineAt, uint32_t theirsAt) {
@@ -124,55 +124,110 @@ OperandPairs::OperandPairs(const AlignedGraph &in, const Values &values,
 
 /// What is tied to one value that goes in once.
 void OperandPairs::pairByValue(const AlignedGraph &in, const Values &values) {
-  SmallVector<uint32_t> value(mine.size(), kNoValue);
-  for (auto [i, operand] : enumerate(mine))
-    if (operand != kNoOperand) {
-      const Tie &tie = in.ties[operand];
-      if (tie.origins.size() == 1 && tie.confidence == Confidence::High)
-        value[i] = values.root[tie.origins.front()];
-    }
-  for (auto [i, known] : enumerate(value)) {
-    if (known == kNoValue || llvm::count(value, known) != 1)
-      continue;
-    auto isKnown = [&, known = known](uint32_t operand) {
-      return operand != kNoOperand && values.root[operand] == known;
-    };
-    auto *it = find_if(theirs, isKnown);
-    if (it != theirs.end() && std::none_of(it + 1, theirs.end(), isKnown))
-      partner[i] = it - theirs.begin();
+  // Of each value that goes in: how often, and where first.
+  struct Use {
+    unsigned count = 0;
+    uint32_t first = 0;
+  };
+  DenseMap<uint32_t, Use> ours, others;
+  auto note = [](DenseMap<uint32_t, Use> &uses, uint32_t value, uint32_t at) {
+    Use &use = uses[value];
+    if (!use.count++)
+      use.first = at;
+  };
+  for (auto [i, operand] : enumerate(mine)) {
+    const Tie *tie = operand == kNoOperand ? nullptr : &in.ties[operand];
+    if (tie && tie->origins.size() == 1 && tie->confidence == Confidence::High)
+      note(ours, values.root[tie->origins.front()], i);
   }
+  for (auto [i, operand] : enumerate(theirs))
+    if (operand != kNoOperand)
+      note(others, values.root[operand], i);
+  for (const auto &[value, use] : ours)
+    if (auto it = others.find(value);
+        it != others.end() && use.count == 1 && it->second.count == 1)
+      partner[use.first] = it->second.first;
 }
 
 /// What a loop carries, and the one that is left.
 void OperandPairs::pairByPlace(size_t carried) {
+  BitVector taken(theirs.size());
+  for (uint32_t other : partner)
+    if (other != kNoOperand)
+      taken.set(other);
   for (size_t i = 0; i < std::min({carried, mine.size(), theirs.size()}); ++i)
-    if (!is_contained(partner, i))
+    if (!taken.test(i)) {
+      if (partner[i] != kNoOperand)
+        taken.reset(partner[i]);
       partner[i] = i;
-  if (mine.size() != theirs.size() || llvm::count(partner, kNoOperand) != 1)
-    return;
-  for (uint32_t i = 0; i < theirs.size(); ++i)
-    if (!is_contained(partner, i))
-      *llvm::find(partner, kNoOperand) = i;
+      taken.set(i);
+    }
+  if (mine.size() == theirs.size() && taken.count() + 1 == taken.size())
+    *llvm::find(partner, kNoOperand) = taken.find_first_unset();
 }
 
 SmallVector<std::pair<uint32_t, uint32_t>>
-OperandPairs::between(const GraphView &postGrad,
-                      const GraphView &exported) const {
-  SmallVector<uint32_t> first = inputsOf(postGrad), second = inputsOf(exported);
+OperandPairs::between(ArrayRef<uint32_t> postGrad,
+                      ArrayRef<uint32_t> exported) const {
   SmallVector<std::pair<uint32_t, uint32_t>> pairs;
-  if (first.size() != mine.size() || second.size() != theirs.size())
+  if (postGrad.size() != mine.size() || exported.size() != theirs.size())
     return pairs;
   for (auto [i, other] : enumerate(partner))
     if (other != kNoOperand)
-      pairs.push_back({first[i], second[other]});
+      pairs.push_back({postGrad[i], exported[other]});
   return pairs;
 }
+
+/// The calls of bodies in two graphs that are tied, by what they are looked up.
+class opprof::inductor::BodyCalls {
+public:
+  /// `whole`: the exported program's main graph.
+  BodyCalls(const AlignedGraph &in, const GraphView *whole) {
+    auto note = [](StringMap<Kind> &kinds, const GraphNode &node, uint32_t at) {
+      Kind &kind = kinds[node.target];
+      if (!kind.count++)
+        kind.first = at;
+    };
+    for (auto [i, node] : enumerate(in.postGrad->nodes))
+      if (isHigherOrder(node))
+        note(mine, node, i);
+    for (auto [i, node] : enumerate(in.exported.graph.nodes)) {
+      if (!isHigherOrder(node))
+        continue;
+      note(theirs, node, i);
+      if (auto [graph, place] = in.exported.origins[i]; graph == whole)
+        places[place] = i;
+    }
+  }
+
+  /// What became of the call at this place of the exported main graph.
+  std::optional<uint32_t> find(uint32_t place) const {
+    auto it = places.find(place);
+    return it == places.end() ? std::nullopt : std::optional(it->second);
+  }
+  /// The only exported one of its kind, where there is one of it in both.
+  std::optional<uint32_t> findOnly(StringRef target) const {
+    auto own = mine.find(target), other = theirs.find(target);
+    if (own == mine.end() || other == theirs.end() || own->second.count != 1 ||
+        other->second.count != 1)
+      return std::nullopt;
+    return other->second.first;
+  }
+
+private:
+  struct Kind {
+    unsigned count = 0;
+    uint32_t first = 0;
+  };
+  DenseMap<uint32_t, uint32_t> places;
+  StringMap<Kind> mine, theirs;
+};
 
 AlignedGraphs::AlignedGraphs(const AlignmentSources &sources,
                              const GraphView &postGrad,
                              RecordedCall recordedCall)
     : exported(sources.exported), postGrad(&postGrad),
-      recorded(sources.recorded) {
+      recorded(sources.recorded), budget(*sources.exported) {
   auto noteCalls = [&](const GraphView &view) {
     for (const GraphNode &node : view.nodes)
       if (isHigherOrder(node))
@@ -182,7 +237,7 @@ AlignedGraphs::AlignedGraphs(const AlignmentSources &sources,
   for (const GraphView &body : postGrad.subgraphs)
     noteCalls(body);
   main.postGrad = &postGrad;
-  main.exported = inlineBodies(*exported, *exported, called);
+  main.exported = inlineBodies(*exported, *exported, called, budget);
   main.ties = alignByStructure(
       postGrad, main.exported.graph,
       sources.provenance ? &sources.provenance->postToPre : nullptr);
@@ -200,28 +255,21 @@ const AlignedGraph *AlignedGraphs::find(StringRef graph) const {
 
 /// The exported call that a call is, and how sure that is.
 std::optional<std::pair<uint32_t, Confidence>>
-AlignedGraphs::findCall(const AlignedGraph &in, uint32_t call,
-                        RecordedCall recordedCall) const {
+AlignedGraphs::findCall(const AlignedGraph &in, const BodyCalls &calls,
+                        uint32_t call, RecordedCall recordedCall) const {
   const GraphNode &node = in.postGrad->nodes[call];
   const std::vector<GraphNode> &theirs = in.exported.graph.nodes;
   if (in.postGrad == postGrad)
     if (std::optional<uint32_t> place = recordedCall(node))
-      for (uint32_t i = 0; i < theirs.size(); ++i)
-        if (in.exported.origins[i] == std::pair(exported, *place) &&
-            theirs[i].target == node.target)
-          return std::pair(i, Confidence::High);
+      if (std::optional<uint32_t> at = calls.find(*place);
+          at && theirs[*at].target == node.target)
+        return std::pair(*at, Confidence::High);
   const Tie &tie = in.ties[call];
   if (tie.origins.size() == 1 &&
       theirs[tie.origins.front()].target == node.target)
     return std::pair(tie.origins.front(), tie.confidence);
-  // The only one of its kind in both.
-  auto isSame = [&](const GraphNode &other) {
-    return other.target == node.target;
-  };
-  if (llvm::count_if(in.postGrad->nodes, isSame) == 1 &&
-      llvm::count_if(theirs, isSame) == 1)
-    return std::pair(uint32_t(find_if(theirs, isSame) - theirs.begin()),
-                     Confidence::Medium);
+  if (std::optional<uint32_t> only = calls.findOnly(node.target))
+    return std::pair(*only, Confidence::Medium);
   return std::nullopt;
 }
 
@@ -283,12 +331,15 @@ void AlignedGraphs::alignBodies(const AlignedGraph &in,
                                 RecordedCall recordedCall, unsigned depth) {
   if (depth >= kMaxDepth)
     return;
+  std::optional<BodyCalls> calls;
   std::optional<Values> values;
   for (uint32_t i = 0; i < in.postGrad->nodes.size(); ++i) {
     auto mine = findBodies(*postGrad, *in.postGrad, in.postGrad->nodes[i]);
     if (mine.empty())
       continue;
-    auto call = findCall(in, i, recordedCall);
+    if (!calls)
+      calls.emplace(in, exported);
+    auto call = findCall(in, *calls, i, recordedCall);
     if (!call)
       continue;
     auto [view, at] = in.exported.origins[call->first];
@@ -298,34 +349,51 @@ void AlignedGraphs::alignBodies(const AlignedGraph &in,
     if (!values)
       values.emplace(in.exported.graph, /*merge=*/true);
     OperandPairs operands(in, *values, i, call->first);
-    // That of the caller comes to it once all are known.
-    Confidence link = call->second;
-    for (auto [body, origin] : zip(mine, theirs)) {
-      auto [it, inserted] = bodies.try_emplace(body->name);
-      AlignedGraph &aligned = it->second;
-      if (&in != &main)
-        aligned.callers.insert(in.postGrad->name);
-      if (!inserted) {
-        // Shared by calls: as sure as the least of them, and not sure where
-        // they are of different ones, or are given their operands otherwise.
-        bool isSame =
-            aligned.exported.graph.name == origin->name &&
-            aligned.inputs == operands.between(*body, aligned.exported.graph);
-        aligned.link =
-            std::max(aligned.link, isSame ? link : Confidence::Medium);
-        continue;
-      }
-      aligned.postGrad = body;
-      aligned.link = link;
-      aligned.exported = inlineBodies(*exported, *origin, called);
-      Provenance::Table groups =
-          recordedGroups(recorded ? recorded->subgraph(body->name) : nullptr);
-      aligned.inputs = operands.between(*body, aligned.exported.graph);
-      aligned.ties = alignByStructure(*body, aligned.exported.graph, &groups,
-                                      aligned.inputs);
-      aligned.users = body->users();
-      tieByRecord(aligned, groups);
-      alignBodies(aligned, recordedCall, depth + 1);
-    }
+    DenseSet<std::pair<const GraphView *, const GraphView *>> seen;
+    for (auto [body, origin] : zip(mine, theirs))
+      if (seen.insert({body, origin}).second)
+        alignBody(in, *body, *origin, operands, call->second, recordedCall,
+                  depth);
   }
+}
+
+/// Ties a body that is called in `in`. `link`: how sure the call is; how sure
+/// its caller is comes to it once all are known.
+void AlignedGraphs::alignBody(const AlignedGraph &in, const GraphView &body,
+                              const GraphView &origin,
+                              const OperandPairs &operands, Confidence link,
+                              RecordedCall recordedCall, unsigned depth) {
+  auto it = bodies.find(body.name);
+  bool isNew = it == bodies.end();
+  if (isNew) {
+    if (!budget.take(origin))
+      return;
+    it = bodies.try_emplace(body.name).first;
+  }
+  AlignedGraph &aligned = it->second;
+  if (&in != &main)
+    aligned.callers.insert(in.postGrad->name);
+  if (!isNew) {
+    // Shared by calls: as sure as the least of them, and not sure where they
+    // are of different ones, or are given their operands otherwise.
+    bool isSame = aligned.exported.graph.name == origin.name &&
+                  aligned.inputs == operands.between(aligned.postGradInputs,
+                                                     aligned.exportedInputs);
+    aligned.link = std::max(aligned.link, isSame ? link : Confidence::Medium);
+    return;
+  }
+  aligned.postGrad = &body;
+  aligned.link = link;
+  aligned.exported = inlineBodies(*exported, origin, called, budget);
+  aligned.postGradInputs = inputsOf(body);
+  aligned.exportedInputs = inputsOf(aligned.exported.graph);
+  Provenance::Table groups =
+      recordedGroups(recorded ? recorded->subgraph(body.name) : nullptr);
+  aligned.inputs =
+      operands.between(aligned.postGradInputs, aligned.exportedInputs);
+  aligned.ties =
+      alignByStructure(body, aligned.exported.graph, &groups, aligned.inputs);
+  aligned.users = body.users();
+  tieByRecord(aligned, groups);
+  alignBodies(aligned, recordedCall, depth + 1);
 }

@@ -22,7 +22,9 @@ struct AlignedGraph {
   std::vector<Tie> ties;
   /// Of the nodes that `ties` is of.
   std::vector<std::vector<uint32_t>> users;
-  /// Inputs that are one by the call's operands.
+  /// The inputs of both, in their order, and those that are one by the call's
+  /// operands.
+  llvm::SmallVector<uint32_t> postGradInputs, exportedInputs;
   llvm::SmallVector<std::pair<uint32_t, uint32_t>> inputs;
   /// The compiled bodies that call it.
   std::set<std::string> callers;
@@ -40,6 +42,9 @@ struct AlignedGraph {
 using RecordedCall =
     llvm::function_ref<std::optional<uint32_t>(const GraphNode &call)>;
 
+class BodyCalls;
+class OperandPairs;
+
 /// Ties both programs' main graphs and, by the calls that are tied, bodies of
 /// cond, while_loop and their like. What is recorded for a call of the main
 /// graph comes before its tie.
@@ -52,13 +57,19 @@ public:
   bool empty() const { return !main.postGrad; }
   /// The graph of this name, empty for the main one; null where it is unknown.
   const AlignedGraph *find(llvm::StringRef graph) const;
+  /// Bodies and calls of them that were not followed, as copies of bodies would
+  /// have come to many times the exported program.
+  uint64_t numLeft() const { return budget.refused(); }
 
 private:
   std::optional<std::pair<uint32_t, Confidence>>
-  findCall(const AlignedGraph &in, uint32_t call,
+  findCall(const AlignedGraph &in, const BodyCalls &calls, uint32_t call,
            RecordedCall recordedCall) const;
   void alignBodies(const AlignedGraph &in, RecordedCall recordedCall,
                    unsigned depth);
+  void alignBody(const AlignedGraph &in, const GraphView &body,
+                 const GraphView &origin, const OperandPairs &operands,
+                 Confidence link, RecordedCall recordedCall, unsigned depth);
   void settleLinks();
 
   const GraphView *exported = nullptr;
@@ -67,6 +78,7 @@ private:
   const GraphView *recorded = nullptr;
   /// Operators with bodies that the compiled graph calls as well.
   llvm::StringSet<> called;
+  BodyBudget budget;
   AlignedGraph main;
   /// By name of the compiled body.
   std::map<std::string, AlignedGraph, std::less<>> bodies;

@@ -236,16 +236,18 @@ void LaunchAligner::addRecorded(LaunchNode &node, const GraphNode &record) {
                                    : std::nullopt;
   if (!at)
     return;
+  const AlignedGraph &main = *structure.find("");
+  Tie tie = main.findTie(*at);
+  // What a pass made is found nowhere else, or by its operator's name alone.
+  bool isMadeUp = isDoubted && tie.confidence >= Confidence::Low;
   std::optional<uint32_t> purpose =
-      isImpossible(record) ? findPurpose(*at) : std::nullopt;
+      isMadeUp || isImpossible(record) ? findPurpose(*at) : std::nullopt;
   if (purpose) {
     node.from.clear();
     node.idleFrom.clear();
     refer(node, *exported, *purpose);
     return;
   }
-  const AlignedGraph &main = *structure.find("");
-  Tie tie = main.findTie(*at);
   bool leadsIntoBody = inBody && none_of(tie.origins, [&](uint32_t origin) {
                          return main.exported.origins[origin].first == exported;
                        });

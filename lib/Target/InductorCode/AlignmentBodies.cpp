@@ -11,11 +11,65 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
 
-/// Bodies may nest, and be called often; what nests deeper, or is called after
-/// that, is left as a call.
+/// Bodies may nest; what nests deeper is left as a call.
 static constexpr unsigned kMaxBodyDepth = 32;
-static constexpr unsigned kMaxBodyCalls = 10'000;
-static constexpr size_t kMaxNodes = 1'000'000;
+/// What copies may come to in any case, and how often the exported program.
+static constexpr size_t kMinBudget = 1'000'000;
+static constexpr size_t kCopies = 4;
+
+//===----------------------------------------------------------------------===//
+// How much is copied
+//===----------------------------------------------------------------------===//
+
+static size_t countMembers(const json::Value &value) {
+  size_t count = 1;
+  if (const json::Array *list = value.getAsArray())
+    for (const json::Value &member : *list)
+      count += countMembers(member);
+  else if (const json::Object *object = value.getAsObject())
+    for (const auto &[key, member] : *object)
+      count += countMembers(member);
+  return count;
+}
+
+static size_t countParts(const GraphView &graph) {
+  size_t count = 1 + graph.outputs.size();
+  for (const GraphNode &node : graph.nodes) {
+    count += 1 + node.operands.size();
+    for (const json::Value &argument : node.args)
+      count += countMembers(argument);
+    for (const auto &[key, argument] : node.kwargs)
+      count += countMembers(argument);
+  }
+  return count;
+}
+
+BodyBudget::BodyBudget(const GraphView &exported) {
+  left = kMinBudget + kCopies * countParts(exported);
+  for (const GraphView &body : exported.subgraphs)
+    left += kCopies * sizeOf(body);
+}
+
+size_t BodyBudget::sizeOf(const GraphView &body) {
+  auto [it, inserted] = sizes.try_emplace(&body);
+  if (inserted)
+    it->second = countParts(body);
+  return it->second;
+}
+
+bool BodyBudget::take(const GraphView &body) {
+  size_t size = sizeOf(body);
+  if (size > left) {
+    ++numRefused;
+    return false;
+  }
+  left -= size;
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Bodies in place of calls
+//===----------------------------------------------------------------------===//
 
 BodyUse opprof::inductor::getBodyUse(StringRef target) {
   if (!target.consume_front("higher_order."))
@@ -46,8 +100,9 @@ const GraphView *opprof::inductor::findBody(const GraphView &exported,
 namespace {
 class Inliner {
 public:
-  Inliner(const GraphView &exported, const StringSet<> &kept, InlinedGraph &out)
-      : exported(exported), kept(kept), out(out) {}
+  Inliner(const GraphView &exported, const StringSet<> &kept,
+          BodyBudget &budget, InlinedGraph &out)
+      : exported(exported), kept(kept), budget(budget), out(out) {}
 
   /// Appends the nodes of `view`; gives the new places of its outputs.
   SmallVector<uint32_t> append(const GraphView &view,
@@ -56,8 +111,8 @@ public:
 private:
   const GraphView &exported;
   const StringSet<> &kept;
+  BodyBudget &budget;
   InlinedGraph &out;
-  unsigned calls = 0;
 };
 } // namespace
 
@@ -81,8 +136,7 @@ SmallVector<uint32_t> Inliner::append(const GraphView &view,
     const GraphView *body = depth < kMaxBodyDepth && !kept.contains(node.target)
                                 ? findBody(exported, node)
                                 : nullptr;
-    if (body && ++calls <= kMaxBodyCalls &&
-        out.graph.nodes.size() + body->nodes.size() <= kMaxNodes) {
+    if (body && budget.take(*body)) {
       SmallVector<uint32_t> values = append(*body, operands, depth + 1);
       if (!values.empty()) {
         places[i] = values.front();
@@ -113,12 +167,13 @@ SmallVector<uint32_t> Inliner::append(const GraphView &view,
 
 InlinedGraph opprof::inductor::inlineBodies(const GraphView &exported,
                                             const GraphView &view,
-                                            const StringSet<> &kept) {
+                                            const StringSet<> &kept,
+                                            BodyBudget &budget) {
   InlinedGraph out;
   out.graph.name = view.name;
   out.graph.stage = view.stage;
   SmallVector<uint32_t> outputs =
-      Inliner(exported, kept, out).append(view, {}, 0);
+      Inliner(exported, kept, budget, out).append(view, {}, 0);
   out.graph.outputs.assign(outputs.begin(), outputs.end());
   out.graph.reindex();
   return out;
@@ -141,13 +196,9 @@ static void visitArguments(const json::Value &value,
 static std::optional<StringRef> bodyName(const json::Value &argument,
                                          const GraphNode &call,
                                          const GraphView &view) {
-  const json::Object *object = argument.getAsObject();
-  if (!object)
-    return std::nullopt;
-  if (std::optional<StringRef> name = object->getString("graph"))
-    return name;
-  std::optional<StringRef> node = object->getString("node");
-  std::optional<uint32_t> at = node ? view.find(*node) : std::nullopt;
+  if (const json::Object *object = argument.getAsObject())
+    return object->getString("graph");
+  std::optional<uint32_t> at = getNodeArgument(argument);
   if (at && isBodyName(call, view.nodes[*at]))
     return view.nodes[*at].target;
   return std::nullopt;
@@ -184,11 +235,7 @@ SmallVector<uint32_t> opprof::inductor::bodyOperands(const GraphNode &call,
       // The second argument of a shared body is the name that it has.
       if (bodyName(value, call, view) || value.getAsString())
         return;
-      const json::Object *object = value.getAsObject();
-      std::optional<StringRef> name =
-          object ? object->getString("node") : std::nullopt;
-      operands.push_back(name ? view.find(*name).value_or(kNoOperand)
-                              : kNoOperand);
+      operands.push_back(getNodeArgument(value).value_or(kNoOperand));
     });
   }
   return operands;

@@ -5,6 +5,7 @@
 
 #include "opprof/Target/InductorCode/GraphView.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -33,6 +34,27 @@ inline bool isBodyName(const GraphNode &call, const GraphNode &operand) {
          operand.results.empty();
 }
 
+/// How much may be put in place of calls: a body that is called often is as
+/// many copies of it. A few times what the exported program is, in nodes and
+/// members of their arguments; what goes beyond is left as it is, and counted.
+class BodyBudget {
+public:
+  BodyBudget() = default;
+  explicit BodyBudget(const GraphView &exported);
+
+  /// Whether a copy of the body may be made.
+  bool take(const GraphView &body);
+  /// How often it was refused.
+  uint64_t refused() const { return numRefused; }
+
+private:
+  size_t sizeOf(const GraphView &body);
+
+  llvm::DenseMap<const GraphView *, size_t> sizes;
+  size_t left = 0;
+  uint64_t numRefused = 0;
+};
+
 struct InlinedGraph {
   GraphView graph;
   /// The graph that each node lies in, and its place there.
@@ -42,9 +64,9 @@ struct InlinedGraph {
 /// `view`, the exported graph or one of its bodies, without calls of bodies
 /// that run once, as a region of autocast does. What chooses or repeats a body
 /// (cond, while_loop) stays, and so do operators of `kept`, which the compiled
-/// graph calls too.
+/// graph calls too, and what the budget refuses.
 InlinedGraph inlineBodies(const GraphView &exported, const GraphView &view,
-                          const llvm::StringSet<> &kept);
+                          const llvm::StringSet<> &kept, BodyBudget &budget);
 
 /// The body that such a call runs, or null.
 const GraphView *findBody(const GraphView &exported, const GraphNode &node);

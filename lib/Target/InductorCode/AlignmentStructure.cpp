@@ -174,6 +174,8 @@ bool Aligner::operandMatches(uint32_t operand, uint32_t candidate,
 
 static void collectNumbers(const json::Value &value,
                            SmallVectorImpl<double> &numbers) {
+  if (getNodeArgument(value))
+    return;
   if (auto number = value.getAsNumber()) {
     numbers.push_back(*number);
   } else if (const json::Object *object = value.getAsObject()) {
@@ -198,11 +200,17 @@ bool Aligner::constantsAgree(uint32_t node, uint32_t element) const {
 }
 
 /// Whether results are of one shape where both have as many dimensions, and of
-/// as many elements where not: products are taken of flattened tensors.
+/// as many elements where not: products are taken of flattened tensors. A mask
+/// is no number.
 bool Aligner::sizesAgree(uint32_t node, uint32_t element) const {
   std::optional<uint64_t> a = post.elements(node), b = exp.elements(element);
   if (!a || !b)
     return true;
+  auto isMask = [](const GraphNode &of) {
+    return of.results.front().dtype == "bool";
+  };
+  if (isMask(post.graph.nodes[node]) != isMask(exp.graph.nodes[element]))
+    return false;
   if (a != b || post.op[node] == "matmul")
     return a == b;
   const std::vector<Dim> &mine = post.graph.nodes[node].results.front().shape;
@@ -306,7 +314,10 @@ Aligner::candidates(uint32_t node, const Reading *reading) const {
     if (Fit how = fit(node, element, reading); how != Fit::None)
       found.push_back({element, how});
   };
-  bool unknown = false, anchored = false;
+  bool unknown = false;
+  // All operands have to fit: to look at the users of one is enough, of that
+  // with the fewest.
+  uint32_t anchor = kNoValue;
   for (uint32_t operand : post.operands[node]) {
     if (post.role[operand] == Role::Constant || deferred[operand])
       continue;
@@ -314,16 +325,18 @@ Aligner::candidates(uint32_t node, const Reading *reading) const {
                          ? inputTie[operand]
                          : valueOf(operand, reading);
     unknown |= known == kNoValue && post.role[operand] != Role::Input;
-    if (known == kNoValue || anchored)
-      continue;
-    // All operands have to fit: the users of one are enough to look at.
-    anchored = true;
-    if (exp.computes(known))
-      consider(known);
-    for (uint32_t user : exp.users[known])
+    if (known != kNoValue &&
+        (anchor == kNoValue ||
+         exp.users[known].size() < exp.users[anchor].size()))
+      anchor = known;
+  }
+  if (anchor != kNoValue) {
+    if (exp.computes(anchor))
+      consider(anchor);
+    for (uint32_t user : exp.users[anchor])
       consider(user);
   }
-  if (!anchored && !unknown)
+  if (anchor == kNoValue && !unknown)
     for (uint32_t element : leaves)
       consider(element);
   return found;

@@ -43,7 +43,7 @@ Values::Values(const GraphView &graph, bool merge) : graph(graph) {
       }
     }
     for (uint32_t operand : operands[i])
-      if (!is_contained(users[operand], i))
+      if (users[operand].empty() || users[operand].back() != i)
         users[operand].push_back(i);
   }
 }
@@ -55,10 +55,14 @@ std::optional<uint64_t> Values::elements(uint32_t node) const {
   return of.results.front().elements();
 }
 
-uint32_t Values::valueOf(uint32_t node) const {
+uint32_t Values::valueOf(uint32_t node) {
   uint32_t value = root[node];
-  while (written[value] != kNoValue)
+  while (written[value] != kNoValue) {
+    // What is written to again and again is found in few steps.
+    if (uint32_t next = written[written[value]]; next != kNoValue)
+      written[value] = next;
     value = written[value];
+  }
   return value;
 }
 
@@ -246,12 +250,10 @@ std::string Values::keyOf(uint32_t node) const {
     os << '%' << operand;
   os << '|';
   for (const json::Value &value : of.args)
-    if (const json::Object *object = value.getAsObject();
-        !object || !object->get("node"))
+    if (!getNodeArgument(value))
       os << value << ',';
   for (const auto &[name, value] : of.kwargs)
-    if (const json::Object *object = value.getAsObject();
-        !object || !object->get("node"))
+    if (!getNodeArgument(value))
       os << name << '=' << value << ',';
   if (part[node])
     os << part[node]->start << ':' << part[node]->length;

@@ -57,7 +57,7 @@ private:
   void addMember(uint32_t node);
   void setPart(uint32_t node);
   void setOperands(uint32_t node);
-  uint32_t valueOf(uint32_t node) const;
+  uint32_t valueOf(uint32_t node);
   std::string keyOf(uint32_t node) const;
 
   /// What a value became when an operator wrote into it.

@@ -101,7 +101,7 @@ json::Value ModuleReader::convert(const Expr &expr,
   case Expr::Name: {
     if (std::optional<uint32_t> node = lookup(expr.text)) {
       operands.push_back(*node);
-      return wrap("node", graph.nodes[*node].name);
+      return makeNodeArgument(*node);
     }
     if (expr.text == "None")
       return nullptr;
@@ -373,6 +373,7 @@ void ModuleReader::readClass(const Stmt &stmt) {
       ModuleReader(child, kept).readClass(*member);
       // A body within a body is "body.branch" in graph JSON too.
       std::vector<GraphView> inner = std::exchange(child.subgraphs, {});
+      child.reindex();
       for (GraphView &body : inner)
         body.name = child.name + "." + body.name;
       graph.subgraphs.push_back(std::move(child));

@@ -81,9 +81,7 @@ ArgumentTable opprof::inductor::readArguments(const GraphView &graph) {
   ArgumentTable table;
   auto add = [&](const json::Value &value) {
     Argument argument;
-    if (const json::Object *object = value.getAsObject())
-      if (std::optional<StringRef> name = object->getString("node"))
-        argument.node = graph.find(*name);
+    argument.node = getNodeArgument(value);
     if (!argument.node)
       argument.number = readNumber(value);
     if (argument.node || argument.number)
@@ -278,9 +276,7 @@ std::optional<AbstractValue> GraphRunner::evaluatePart(uint32_t at,
   std::optional<Place> shape = operand ? shapeOf(*operand) : std::nullopt;
   if (!shape)
     return AbstractValue::unknown();
-  // Its indices are a kernel's own matter.
-  if ((family == "max" || family == "min") && *member == 0 &&
-      source.args.size() >= 2) {
+  if ((family == "max" || family == "min") && source.args.size() >= 2) {
     auto dims = dimsOf(get(source, 1, "dim"), shape->size());
     if (!dims || dims->size() != 1)
       return AbstractValue::unknown();
@@ -291,7 +287,10 @@ std::optional<AbstractValue> GraphRunner::evaluatePart(uint32_t at,
       inner.insert(inner.begin() + std::min(dims->front(), inner.size()), 0.0);
     if (inner.size() != shape->size())
       return AbstractValue::unknown();
-    return reduce(family == "max" ? "amax" : "amin", *operand, inner, *dims);
+    const char *by = family == "max" ? *member == 0 ? "amax" : "argmax"
+                     : *member == 0  ? "amin"
+                                     : "argmin";
+    return reduce(by, *operand, inner, *dims);
   }
   bool isStatistics = family == "var_mean";
   bool isSoftmax = family == "prepare_softmax_online";
@@ -530,6 +529,7 @@ GraphRunner::evaluateReduction(uint32_t at, const Place &place) {
   bool isReduction = StringSwitch<bool>(family)
                          .Cases({"sum", "mean", "amax", "amin", "prod"}, true)
                          .Cases({"any", "all", "var", "std"}, true)
+                         .Cases({"argmax", "argmin"}, true)
                          .Default(false);
   // max(x) reduces; max(x, dim) gives indices too, max(x, y) is pointwise.
   isReduction |= (family == "max" || family == "min") && node.args.size() == 1;

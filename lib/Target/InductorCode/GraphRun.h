@@ -17,10 +17,6 @@ namespace opprof::inductor {
 /// The members of a list or a tuple in an argument, or null.
 const llvm::json::Array *listOf(const llvm::json::Value *value);
 
-/// Whether it gives the gradient of an average: of what was averaged it takes
-/// nothing but the sizes.
-bool isGradientOfAverage(llvm::StringRef family);
-
 class GraphRunner {
 public:
   using Place = llvm::SmallVector<double, 4>;

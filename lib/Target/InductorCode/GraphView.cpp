@@ -97,6 +97,10 @@ void GraphView::reindex() {
   index.clear();
   for (uint32_t i = 0; i < nodes.size(); ++i)
     index[nodes[i].name] = i;
+  // Of two bodies of one name the first is meant.
+  subgraphIndex.clear();
+  for (uint32_t i = 0; i < subgraphs.size(); ++i)
+    subgraphIndex.try_emplace(subgraphs[i].name, i);
 }
 
 std::vector<std::vector<uint32_t>> GraphView::users() const {
@@ -109,8 +113,6 @@ std::vector<std::vector<uint32_t>> GraphView::users() const {
 }
 
 const GraphView *GraphView::subgraph(StringRef subgraphName) const {
-  for (const GraphView &graph : subgraphs)
-    if (graph.name == subgraphName)
-      return &graph;
-  return nullptr;
+  auto it = subgraphIndex.find(subgraphName);
+  return it == subgraphIndex.end() ? nullptr : &subgraphs[it->second];
 }

@@ -545,6 +545,15 @@ std::optional<BodyValue> KernelRunner::callReduction(StringRef name,
     auto [mean, squares] = applyWelford(args[0].value, reducedCount());
     return makeParts({mean, squares, AbstractValue::constant(reducedCount())});
   }
+  bool isMaximum = name.starts_with("max");
+  if ((name == "maximum_with_index" || name == "minimum_with_index") &&
+      args.size() >= 3)
+    return makeParts({args[2].value, args[2].value});
+  if (name == "max_with_index" || name == "min_with_index")
+    return makeParts({applyReduction(isMaximum ? "amax" : "amin", args[0].value,
+                                     reducedCount()),
+                      applyReduction(isMaximum ? "argmax" : "argmin",
+                                     args[0].value, reducedCount())});
   if (name == "online_softmax_combine" && args.size() >= 3)
     return makeParts({args[2].value, args[2].value});
   if (name == "online_softmax_reduce") {
@@ -634,8 +643,8 @@ BodyValue KernelRunner::evaluateMethod(const BodyExpr &expr) {
   }
   if (base.kind == BodyValue::Parts) {
     size_t part = StringSwitch<size_t>(name)
-                      .Case("mean", 0)
-                      .Case("m2", 1)
+                      .Cases({"mean", "value"}, 0)
+                      .Cases({"m2", "index"}, 1)
                       .Case("weight", 2)
                       .Default(base.parts.size());
     return part < base.parts.size() ? base.parts[part] : BodyValue();
@@ -698,6 +707,8 @@ static StringRef reductionOf(const BodyExpr &step) {
       .Case("prod_masked_reduce", "prod")
       .Case("any_masked_reduce", "any")
       .Case("welford_combine", "welford")
+      .Cases({"argmax_combine", "argmax_combine_vec"}, "argmax")
+      .Cases({"argmin_combine", "argmin_combine_vec"}, "argmin")
       .Default("");
 }
 
@@ -726,7 +737,19 @@ bool KernelRunner::accumulate(const BodyStmt &stmt, StringRef name) {
   isFirst |= !before.value.known && before.loaded.none() &&
              before.kind == BodyValue::Plain;
   BodyValue result;
-  if (reduction == "welford") {
+  if (reduction.starts_with("arg")) {
+    // A first accumulator takes elements; what puts others into it, that may
+    // hold as many, is not modelled.
+    bool isElement = value.kind == BodyValue::Plain && isFirst;
+    auto reduce = [&](StringRef by) {
+      return combine(isElement ? applyReduction(by, value.value, count)
+                               : AbstractValue::unknown(),
+                     {before, value});
+    };
+    result.kind = BodyValue::Parts;
+    result.parts = {reduce(reduction == "argmax" ? "amax" : "amin"),
+                    reduce(reduction)};
+  } else if (reduction == "welford") {
     bool isElement = value.kind == BodyValue::Plain &&
                      (value.value.known || value.loaded.any());
     if (isElement) {

@@ -29,6 +29,10 @@ bool isFusible(const GraphNode &node);
 /// Products, convolutions and attention: library calls or templates.
 bool isLibraryWork(const GraphNode &node);
 
+/// Whether it gives the gradient of an average: of what was averaged it takes
+/// nothing but the sizes.
+bool isGradientOfAverage(llvm::StringRef family);
+
 /// What stands in an argument: another node or a number.
 struct Argument {
   std::optional<uint32_t> node;
@@ -57,6 +61,8 @@ struct IndexedGraph {
   std::vector<bool> view, fusible, library;
   /// Calls that read no node.
   std::vector<uint32_t> sources;
+  /// What a generated kernel can compute without reading anything.
+  std::vector<bool> selfMade;
   /// By node: the first one of the same value, itself mostly: what computes the
   /// same of the same, or what it copies.
   std::vector<uint32_t> twin;
@@ -120,6 +126,19 @@ struct IndexedGraph {
   bool isClone(uint32_t i) const {
     return family[i] == "clone" && !graph->nodes[i].operands.empty();
   }
+  /// Whether a generated kernel can make it of its operands.
+  bool isKernelWork(uint32_t i) const {
+    return graph->nodes[i].op == GraphNode::Call &&
+           (view[i] || fusible[i] ||
+            graph->nodes[i].target == "operator.getitem");
+  }
+  /// The operands that a node's value is computed from.
+  llvm::ArrayRef<uint32_t> valueOperands(uint32_t i) const {
+    llvm::ArrayRef<uint32_t> operands = graph->nodes[i].operands;
+    return isGradientOfAverage(family[i]) ? operands.take_front() : operands;
+  }
+  /// To be called once it is known which nodes no kernel computes.
+  void findSelfMade();
 
 private:
   void findTwins();
@@ -212,6 +231,8 @@ public:
 private:
   friend class KernelProver;
 
+  void findFunctions();
+  void countCalls();
   void markCalled(IndexedGraph &graph) const;
   IndexedGraph &graphOf(const WrapperLaunch &launch);
   // Which nodes records mean.
@@ -299,10 +320,10 @@ private:
   LaunchProof proveCopy(const LaunchWork &work,
                         llvm::ArrayRef<FoundNode> found);
   void bindResult(const LaunchOperand &operand, IndexedGraph &graph);
-  std::vector<uint32_t>
-  findReachable(const LaunchWork &work, const LaunchProof &proof,
-                llvm::ArrayRef<FoundNode> found, bool withSources,
-                std::vector<uint32_t> &views, bool &isCut) const;
+  llvm::DenseSet<uint32_t> findComputable(const IndexedGraph &graph,
+                                          const llvm::DenseSet<uint32_t> &held,
+                                          std::set<uint32_t> open,
+                                          bool &isCut) const;
   bool collectCone(uint32_t node, const IndexedGraph &graph,
                    LaunchProof &proof) const;
   std::vector<uint32_t> matchOutputs(const WrapperLaunch &given, uint32_t index,
@@ -338,6 +359,10 @@ private:
   const WrapperProgram &program;
   GraphView fragments;
   llvm::StringMap<std::unique_ptr<IndexedGraph>> graphs;
+  /// By function of the wrapper: the body that it runs.
+  llvm::StringMap<const GraphView *> functions;
+  /// By family of operators: calls that may compute one.
+  llvm::StringMap<size_t> calls;
   /// The values that a storage holds, by storage.
   std::vector<std::vector<HeldRegion>> regions;
   /// (launch, storage) of what nobody reads afterwards.
@@ -368,8 +393,13 @@ private:
   llvm::DenseSet<const LaunchOperand *> scratch;
 };
 
+/// The operators that a call of `kernel` may compute, by their families.
+llvm::SmallVector<llvm::StringRef, 4> externFamilies(llvm::StringRef kernel);
+
 /// Whether a call of `kernel` computes an operator of this family.
-bool isExternFamily(llvm::StringRef kernel, llvm::StringRef family);
+inline bool isExternFamily(llvm::StringRef kernel, llvm::StringRef family) {
+  return llvm::is_contained(externFamilies(kernel), family);
+}
 
 /// Nodes whose value is used outside of `nodes`, through views.
 std::vector<uint32_t> findLeaving(llvm::ArrayRef<uint32_t> nodes,

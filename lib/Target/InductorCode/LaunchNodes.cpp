@@ -24,23 +24,24 @@ std::vector<uint32_t> Joiner::namesToNodes(ArrayRef<std::string> names,
   return out;
 }
 
-bool opprof::inductor::isExternFamily(StringRef kernel, StringRef family) {
-  StringRef name = kernel.rsplit('.').second;
-  if (kernel.starts_with("torch.ops."))
-    name = opFamily(kernel);
-  if (name == family)
-    return true;
+SmallVector<StringRef, 4> opprof::inductor::externFamilies(StringRef kernel) {
+  StringRef name = kernel.starts_with("torch.ops.") ? opFamily(kernel)
+                                                    : kernel.rsplit('.').second;
+  SmallVector<StringRef, 4> families = {name};
   // An addmm whose bias Inductor adds elsewhere runs as mm, and back.
-  return StringSwitch<bool>(name)
-      .Case("mm", family == "addmm")
-      .Case("addmm", family == "_addmm_activation" || family == "linear")
-      .Case("bias_addmm", family == "addmm")
-      .Case("_mkl_linear", family == "mkl_linear")
-      .Case("randint", family == "inductor_seeds")
-      .Case("scatter_reduce_",
-            family == "scatter_add" || family == "scatter_reduce")
-      .Cases({"index_put_", "scatter_"}, name.drop_back() == family)
-      .Default(false);
+  if (name == "mm" || name == "bias_addmm")
+    families.push_back("addmm");
+  else if (name == "addmm")
+    families.append({"_addmm_activation", "linear"});
+  else if (name == "_mkl_linear")
+    families.push_back("mkl_linear");
+  else if (name == "randint")
+    families.push_back("inductor_seeds");
+  else if (name == "scatter_reduce_")
+    families.append({"scatter_add", "scatter_reduce"});
+  else if (name == "index_put_" || name == "scatter_")
+    families.push_back(name.drop_back());
+  return families;
 }
 
 /// A library call: the first node of its operator that nothing computed yet
@@ -55,21 +56,12 @@ std::vector<uint32_t> Joiner::findExtern(const WrapperLaunch &launch,
     if (operand.role & KernelParameter::Output)
       output = &operand;
   }
-  StringRef name = launch.kernel;
-  StringRef family =
-      name.starts_with("torch.ops.") ? opFamily(name) : name.rsplit('.').second;
   SmallVector<uint32_t> candidates;
-  for (StringRef key : {family, StringRef("addmm"), StringRef("linear"),
-                        StringRef("_addmm_activation")}) {
-    if (!isExternFamily(launch.kernel, key))
-      continue;
-    auto it = graph.byFamily.find(key);
-    if (it == graph.byFamily.end())
-      continue;
-    for (uint32_t node : it->second)
-      if (!computedBy.contains({&graph, node}))
-        candidates.push_back(node);
-  }
+  for (StringRef family : externFamilies(launch.kernel))
+    if (auto it = graph.byFamily.find(family); it != graph.byFamily.end())
+      copy_if(it->second, std::back_inserter(candidates), [&](uint32_t node) {
+        return !computedBy.contains({&graph, node});
+      });
   llvm::sort(candidates);
 
   uint32_t best = kNoNode;
@@ -104,8 +96,7 @@ static bool sameConstants(const GraphNode &a, const GraphNode &b) {
   if (a.args.size() != b.args.size() || a.kwargs.size() != b.kwargs.size())
     return false;
   for (auto [x, y] : zip(a.args, b.args)) {
-    bool isNode = x.getAsObject() && x.getAsObject()->get("node");
-    if (!isNode && !x.getAsArray() && x != y)
+    if (!getNodeArgument(x) && !x.getAsArray() && x != y)
       return false;
   }
   return true;

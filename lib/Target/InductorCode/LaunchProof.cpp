@@ -49,47 +49,35 @@ bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
       continue;
     }
     const GraphNode &node = graph[at];
-    bool isView = node.target == "operator.getitem" || graph.isView(at);
     if (!node.symbol.empty())
       continue;
-    if (node.op != GraphNode::Call || (!isView && !graph.fusible[at]) ||
-        seen.size() > kMaxCone)
+    if (!graph.isKernelWork(at) || seen.size() > kMaxCone)
       return false;
     proof.passed.insert(at);
-    if (!isView)
+    if (node.target != "operator.getitem" && !graph.isView(at))
       proof.nodes.insert(at);
-    ArrayRef<uint32_t> operands = node.operands;
-    if (isGradientOfAverage(graph.family[at]))
-      operands = operands.take_front();
-    for (uint32_t operand : operands)
+    for (uint32_t operand : graph.valueOperands(at))
       if (seen.insert(operand).second)
         work.push_back(operand);
   }
   return true;
 }
 
-/// What records name, and what can be computed from what is read, in the order
-/// of the graph. `isCut`: there is more than is searched.
-std::vector<uint32_t>
-Joiner::findReachable(const LaunchWork &work, const LaunchProof &proof,
-                      ArrayRef<FoundNode> found, bool withSources,
-                      std::vector<uint32_t> &views, bool &isCut) const {
-  const IndexedGraph &graph = work.graph;
-  const DenseSet<uint32_t> &held = proof.held;
-  std::set<uint32_t> reached;
-  std::set<uint32_t> open;
-  for (const FoundNode &item : found)
-    reached.insert(item.node);
-  for (uint32_t node : held) {
+/// What a generated kernel can compute from `held`, and of the nodes of `open`
+/// and what follows; `isCut`: there is more than is searched. A value of a
+/// residual stream leads to everything after it, but what reads other values
+/// too ends the way.
+DenseSet<uint32_t> Joiner::findComputable(const IndexedGraph &graph,
+                                          const DenseSet<uint32_t> &held,
+                                          std::set<uint32_t> open,
+                                          bool &isCut) const {
+  for (uint32_t node : held)
     open.insert(graph.users[node].begin(), graph.users[node].end());
-    if (proof.withoutBias.contains(node))
-      reached.insert(node);
-  }
-  // What reads nothing makes constants.
-  if (held.empty() || withSources)
-    for (uint32_t node : graph.sources)
-      if (!computedBy.contains({&work.graph, node}))
-        open.insert(node);
+  DenseSet<uint32_t> computable;
+  auto isThere = [&](uint32_t operand) {
+    return graph.selfMade[operand] || held.contains(operand) ||
+           computable.contains(operand);
+  };
   size_t budget = kMaxReachable;
   while (!open.empty()) {
     if (!budget--) {
@@ -98,24 +86,13 @@ Joiner::findReachable(const LaunchWork &work, const LaunchProof &proof,
     }
     uint32_t at = *open.begin();
     open.erase(open.begin());
-    const GraphNode &node = graph[at];
-    bool isView = graph.isView(at) || node.target == "operator.getitem";
-    if (node.op != GraphNode::Call || (!isView && !graph.fusible[at]) ||
-        held.contains(at))
+    if (!graph.isKernelWork(at) || held.contains(at) ||
+        !all_of(graph.valueOperands(at), isThere))
       continue;
-    reached.insert(at);
+    computable.insert(at);
     open.insert(graph.users[at].begin(), graph.users[at].end());
   }
-  std::vector<uint32_t> out;
-  for (uint32_t at : reached) {
-    bool isPart =
-        graph[at].target == "operator.getitem" && graph.value[at] == at;
-    if (isPart || graph.root[at] == at)
-      out.push_back(at);
-    else
-      views.push_back(at);
-  }
-  return out;
+  return computable;
 }
 
 namespace {
@@ -199,6 +176,10 @@ public:
 
 private:
   bool setArguments();
+  void findCandidates(bool withSources);
+  bool mayCompute(uint32_t node) const {
+    return isCut || graph.selfMade[node] || computable.contains(node);
+  }
   void hold(unsigned parameter, const HeldRegion &region);
   void holdOtherParts();
   AbstractValue load(unsigned parameter, double offset) override;
@@ -246,6 +227,10 @@ private:
   DenseSet<uint32_t> begunBy;
   /// What may be stored, and the views of that.
   std::vector<uint32_t> candidates, views;
+  /// Of those, what can be computed from what is read.
+  DenseSet<uint32_t> computable;
+  /// There is more of that than was searched.
+  bool isCut = false;
   LaunchProof proof;
   /// By parameter: the node whose value the kernel stored there and reads back.
   DenseMap<unsigned, uint32_t> readBack;
@@ -394,6 +379,33 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
   return best.agrees ? best : Match();
 }
 
+/// What records name and what can be computed from what is read, in the order
+/// of the graph.
+void KernelProver::findCandidates(bool withSources) {
+  std::set<uint32_t> sources;
+  // What reads nothing makes constants.
+  if (proof.held.empty() || withSources)
+    for (uint32_t node : graph.sources)
+      if (!joiner.computedBy.contains({&graph, node}))
+        sources.insert(node);
+  isCut = false;
+  computable =
+      joiner.findComputable(graph, proof.held, std::move(sources), isCut);
+  // Their bias is added here.
+  computable.insert_range(proof.withoutBias);
+  SmallVector<uint32_t> all(computable.begin(), computable.end());
+  all.append(proposed.begin(), proposed.end());
+  llvm::sort(all);
+  all.erase(llvm::unique(all), all.end());
+  candidates.clear();
+  views.clear();
+  for (uint32_t at : all) {
+    bool isPart =
+        graph[at].target == "operator.getitem" && graph.value[at] == at;
+    (isPart || graph.root[at] == at ? candidates : views).push_back(at);
+  }
+}
+
 /// Makes `match` a candidate with its cone; false where that leads to what is
 /// not read.
 bool KernelProver::reach(uint32_t candidate, bool agrees, Match &match) const {
@@ -410,7 +422,7 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
   Match best;
   for (uint32_t candidate : among) {
     const GraphNode &node = graph[candidate];
-    if (node.results.size() != 1)
+    if (node.results.size() != 1 || !mayCompute(candidate))
       continue;
     TensorInfo result = node.results.front();
     bool isMask = isStoredMask(operand, result) &&
@@ -472,7 +484,7 @@ Match KernelProver::findSum(const LaunchOperand &operand,
   for (uint32_t candidate : candidates) {
     const GraphNode &node = graph[candidate];
     if (graph.family[candidate] != "mean" || node.results.size() != 1 ||
-        node.operands.size() != 1 ||
+        !mayCompute(candidate) || node.operands.size() != 1 ||
         graph[node.operands.front()].results.size() != 1 ||
         !joiner.fits(operand, node.results.front()))
       continue;
@@ -636,15 +648,12 @@ bool KernelProver::runOnce() {
   unrolled.unrolls = true;
   runner.unrollsWhole = unrolled.unrollsWhole =
       body.language == KernelBody::Triton;
-  bool isCut = false;
-  views.clear();
   // Of constants no value leads to them.
   bool storesConstant =
       !isRecorded && any_of(result.stores, [](const KernelStore &store) {
         return store.offset == 0 && store.value.known && !store.value.isData;
       });
-  candidates =
-      joiner.findReachable(work, proof, found, storesConstant, views, isCut);
+  findCandidates(storesConstant);
   // A twin may lie where nothing was searched.
   proof.unique &= !isCut;
   isComplete = true;
@@ -791,10 +800,10 @@ struct CallMatch {
 /// The arguments that agree; none where one is another value. Unknown ones
 /// speak neither for nor against, and what is only taken for another value not
 /// against.
-static std::optional<CallMatch> matchCall(const CallArguments &arguments,
-                                          uint32_t candidate,
-                                          const IndexedGraph &graph,
-                                          GraphRunner &runner) {
+static std::optional<CallMatch>
+matchCall(const CallArguments &arguments, uint32_t candidate,
+          const IndexedGraph &graph, function_ref<bool(uint32_t)> isComputable,
+          GraphRunner &runner) {
   const GraphNode &node = graph[candidate];
   SmallVector<uint32_t> operands;
   for (uint32_t operand : node.operands)
@@ -809,7 +818,7 @@ static std::optional<CallMatch> matchCall(const CallArguments &arguments,
   if (operands.size() != arguments.inputs.size())
     return std::nullopt;
   for (auto [operand, input] : zip(operands, arguments.inputs)) {
-    if (!input.value)
+    if (!input.value || !isComputable(operand))
       continue;
     AbstractValue value = runner.evaluateFirst(operand);
     bool agrees = input.value->agrees(value);
@@ -891,11 +900,18 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
         isExternFamily(work.from.kernel, opFamily(graph[item.node].target)))
       candidates.insert(item.node);
   }
-  for (const auto &[family, nodes] : graph.byFamily)
-    if (isExternFamily(work.from.kernel, family))
-      candidates.insert(nodes.begin(), nodes.end());
+  for (StringRef family : externFamilies(work.from.kernel))
+    if (auto it = graph.byFamily.find(family); it != graph.byFamily.end())
+      candidates.insert(it->second.begin(), it->second.end());
   auto sizes = [&](const Dim &dim) { return sizeOf(dim); };
   GraphRunner runner(graph, proof.held, sizes);
+  bool isCut = false;
+  DenseSet<uint32_t> computable =
+      findComputable(graph, proof.held, /*open=*/{}, isCut);
+  auto isComputable = [&](uint32_t operand) {
+    return isCut || graph.selfMade[operand] || proof.held.contains(operand) ||
+           computable.contains(operand);
+  };
   CallMatch best;
   int bestScore = -1;
   for (uint32_t candidate : candidates) {
@@ -904,7 +920,7 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
     if (isOne && !fits(*arguments.outputs.front(), results.front()))
       continue;
     std::optional<CallMatch> match =
-        matchCall(arguments, candidate, graph, runner);
+        matchCall(arguments, candidate, graph, isComputable, runner);
     if (!match)
       continue;
     // A library is rarely called twice for one node, and of two that compute

@@ -35,9 +35,9 @@ std::string Joiner::nameOf(const IndexedGraph &graph) const {
 
 /// Which of the nodes the launch can compute from what goes in; what it
 /// finishes is there as well for those that take it.
-static DenseSet<uint32_t> findComputable(ArrayRef<uint32_t> nodes,
-                                         const LaunchInputs &inputs,
-                                         const IndexedGraph &graph) {
+static DenseSet<uint32_t> computableAmong(ArrayRef<uint32_t> nodes,
+                                          const LaunchInputs &inputs,
+                                          const IndexedGraph &graph) {
   DenseSet<uint32_t> computable;
   for (uint32_t node : nodes) {
     bool can = true;
@@ -320,7 +320,7 @@ std::vector<uint32_t> Joiner::decideListed(std::vector<FoundNode> found,
   std::vector<uint32_t> nodes;
   for (const FoundNode &item : found)
     nodes.push_back(item.node);
-  work.computable = findComputable(nodes, work.inputs, graph);
+  work.computable = computableAmong(nodes, work.inputs, graph);
   findNeeded(findCandidates(nodes, work), work, proof, any_of(found, isRecord));
   std::vector<uint32_t> computed = addNodes(found, work, proof, to);
   addContinued(work, computed, to);

@@ -113,52 +113,59 @@ void IndexedGraph::findTwins() {
   }
 }
 
-/// The body that a function of the wrapper runs, or null. Of a body within a
-/// body the function's name is that of the graph, "body.branch", with
-/// underlines.
-static const GraphView *findSubgraph(const GraphView &view,
-                                     StringRef function) {
-  for (const GraphView &child : view.subgraphs) {
-    std::string name = child.name;
+void IndexedGraph::findSelfMade() {
+  selfMade.resize(graph->nodes.size());
+  for (uint32_t i = 0; i < selfMade.size(); ++i)
+    selfMade[i] =
+        !graph->nodes[i].symbol.empty() ||
+        (isKernelWork(i) && all_of(valueOperands(i), [&](uint32_t operand) {
+           return operand < i && selfMade[operand];
+         }));
+}
+
+/// Of a body within a body the function's name is that of the graph,
+/// "body.branch", with underlines.
+void Joiner::findFunctions() {
+  if (!sources.postGrad)
+    return;
+  for (const GraphView &body : sources.postGrad->subgraphs) {
+    std::string name = body.name;
     llvm::replace(name, '.', '_');
-    if (child.name == function || name == function)
-      return &child;
+    functions.try_emplace(body.name, &body);
+    functions.try_emplace(name, &body);
   }
-  return nullptr;
 }
 
 IndexedGraph &Joiner::graphOf(const WrapperLaunch &launch) {
-  const GraphView *view = sources.postGrad;
-  StringRef name;
-  if (view)
-    if (const GraphView *child = findSubgraph(*view, launch.function)) {
-      view = child;
-      name = launch.function;
-    }
-  if (!view)
-    view = &fragments;
-  std::unique_ptr<IndexedGraph> &slot = graphs[name];
+  auto body = functions.find(launch.function);
+  bool isBody = body != functions.end();
+  const GraphView *view = isBody             ? body->second
+                          : sources.postGrad ? sources.postGrad
+                                             : &fragments;
+  std::unique_ptr<IndexedGraph> &slot =
+      graphs[isBody ? StringRef(launch.function) : StringRef()];
   if (!slot) {
     slot = std::make_unique<IndexedGraph>(*view);
     markCalled(*slot);
+    slot->findSelfMade();
   }
   return *slot;
+}
+
+/// How often the wrapper calls what may compute an operator.
+void Joiner::countCalls() {
+  for (const WrapperLaunch &launch : program.launches)
+    if (launch.definition < 0 && (launch.kind == LaunchKind::Extern ||
+                                  launch.kind == LaunchKind::Fallback))
+      for (StringRef family : externFamilies(launch.kernel))
+        ++calls[family];
 }
 
 /// Where as many calls of an operator as nodes of it stand in the wrapper, no
 /// generated kernel computes one.
 void Joiner::markCalled(IndexedGraph &graph) const {
-  StringMap<size_t> calls;
-  for (const WrapperLaunch &launch : program.launches)
-    if (launch.definition < 0 && (launch.kind == LaunchKind::Extern ||
-                                  launch.kind == LaunchKind::Fallback))
-      ++calls[launch.kernel];
   for (const auto &[family, nodes] : graph.byFamily) {
-    size_t called = 0;
-    for (const auto &[kernel, count] : calls)
-      if (isExternFamily(kernel, family))
-        called += count;
-    if (called < nodes.size())
+    if (calls.lookup(family) < nodes.size())
       continue;
     for (uint32_t node : nodes) {
       graph.fusible[node] = false;
@@ -260,6 +267,8 @@ LaunchMap Joiner::run() {
     fragments = graphFromFragments(program);
   regions.resize(program.storages.size());
   storageInfo.resize(program.storages.size());
+  findFunctions();
+  countCalls();
   findLiveOutputs();
   assignMissingHandles();
   map.launches.resize(program.launches.size());

@@ -1,6 +1,7 @@
 // Post-grad nodes and the exported nodes that they came from: which are tied,
 // and how sure that is.
 
+#include "../../../lib/Target/InductorCode/AlignedGraphs.h"
 #include "../../../lib/Target/InductorCode/AlignmentOperators.h"
 
 #include "opprof/Target/InductorCode/Alignment.h"
@@ -435,4 +436,111 @@ TEST(Alignment, ResultsOfALoopAreToldApart) {
   EXPECT_EQ(ties.origin("second"), "second");
   EXPECT_EQ(ties.confidence("first"), Confidence::High);
   EXPECT_EQ(ties.confidence("second"), Confidence::High);
+}
+
+static AlignedGraphs alignBodies(const GraphView &post,
+                                 const GraphView &exported) {
+  AlignmentSources sources;
+  sources.postGrad = &post;
+  sources.exported = &exported;
+  return AlignedGraphs(sources, post,
+                       [](const GraphNode &) { return std::nullopt; });
+}
+
+/// `count` calls of branches, each of which takes what the last one gave.
+static std::string chainOfCalls(unsigned count, bool ownBodies) {
+  std::string text = "    def forward(self, z0: \"f32[4]\", p: \"b8[]\"):\n";
+  raw_string_ostream os(text);
+  for (unsigned i = 0; i < count; ++i) {
+    unsigned body = ownBodies ? i : 0;
+    os << "        t" << i << " = self.yes_" << body << "\n        f" << i
+       << " = self.no_" << body << "\n        c" << i
+       << " = torch.ops.higher_order.cond(p, t" << i << ", f" << i << ", (z"
+       << i << ",))\n        z" << i + 1 << ": \"f32[4]\" = c" << i << "[0]\n";
+  }
+  os << "        return (z" << count << ",)\n";
+  return text;
+}
+
+static std::string classOf(StringRef name, StringRef lines) {
+  return ("    class " + name +
+          "(torch.nn.Module):\n"
+          "        def forward(self, a: \"f32[4]\"):\n" +
+          lines)
+      .str();
+}
+
+// Each call looked through all nodes of both graphs, each body through all
+// bodies, and each node through all that take the predicate: time grew with the
+// square of the calls.
+TEST(Alignment, ManyCallsOfBodiesAreTiedInTime) {
+  constexpr unsigned kCalls = 2000;
+  std::string shared = chainOfCalls(kCalls, /*ownBodies=*/false),
+              own = chainOfCalls(kCalls, /*ownBodies=*/true);
+  auto addBodies = [](std::string &text, unsigned number) {
+    std::string at = std::to_string(number);
+    text += classOf("yes_" + at, "            sin: \"f32[4]\" = "
+                                 "torch.ops.aten.sin.default(a)\n"
+                                 "            return (sin,)\n");
+    text += classOf("no_" + at, "            cos: \"f32[4]\" = "
+                                "torch.ops.aten.cos.default(a)\n"
+                                "            return (cos,)\n");
+  };
+  addBodies(shared, 0);
+  for (unsigned i = 0; i < kCalls; ++i)
+    addBodies(own, i);
+  for (const std::string &text : {shared, own}) {
+    GraphView exported = graphOf(text), post = graphOf(text);
+    AlignedGraphs graphs = alignBodies(post, exported);
+    EXPECT_EQ(graphs.numLeft(), 0u);
+    const AlignedGraph *body = graphs.find("no_0");
+    ASSERT_TRUE(body);
+    ASSERT_EQ(body->ties.size(), 2u);
+    ASSERT_EQ(body->ties[1].origins.size(), 1u);
+    EXPECT_EQ(body->exported.graph.nodes[body->ties[1].origins[0]].name, "cos");
+  }
+}
+
+// A body that is called from many others was copied into each, whatever that
+// came to: here 800 times 1500 nodes.
+TEST(Alignment, CopiesOfBodiesAreBounded) {
+  constexpr unsigned kCalls = 400, kNodes = 1500;
+  auto bodiesOf = [&](StringRef lines) {
+    std::string text = chainOfCalls(kCalls, /*ownBodies=*/true);
+    for (unsigned i = 0; i < kCalls; ++i)
+      for (StringRef name : {"yes_", "no_"})
+        text += classOf((name + Twine(i)).str(), lines);
+    return text;
+  };
+  std::string large = "            v0: \"f32[4]\" = "
+                      "torch.ops.aten.sin.default(a)\n";
+  for (unsigned i = 1; i < kNodes; ++i)
+    large +=
+        ("            v" + Twine(i) +
+         ": \"f32[4]\" = torch.ops.aten.sin.default(v" + Twine(i - 1) + ")\n")
+            .str();
+  large += ("            return (v" + Twine(kNodes - 1) + ",)\n").str();
+  GraphView exported =
+      graphOf(bodiesOf("            g = self.large\n"
+                       "            w = torch.ops.higher_order.wrap(g, a)\n"
+                       "            r: \"f32[4]\" = w[0]\n"
+                       "            return (r,)\n") +
+              classOf("large", large));
+  // Graph JSON names bodies where printed modules read attributes.
+  for (GraphView &body : exported.subgraphs)
+    for (GraphNode &node : body.nodes)
+      if (node.target == "higher_order.wrap")
+        node.args[0] = json::Object{{"graph", "large"}};
+  GraphView post = graphOf(bodiesOf("            sin: \"f32[4]\" = "
+                                    "torch.ops.aten.sin.default(a)\n"
+                                    "            return (sin,)\n"));
+  AlignedGraphs graphs = alignBodies(post, exported);
+  EXPECT_GT(graphs.numLeft(), 0u);
+  size_t copied = 0;
+  for (unsigned i = 0; i < kCalls; ++i)
+    for (StringRef name : {"yes_", "no_"})
+      if (const AlignedGraph *body = graphs.find((name + Twine(i)).str()))
+        copied += body->exported.graph.nodes.size();
+  EXPECT_GT(copied, size_t(kNodes));
+  EXPECT_LT(copied, size_t(kNodes) * kCalls);
 }

@@ -64,6 +64,20 @@ struct SourcePlace {
 /// would be another type.
 inline constexpr llvm::StringLiteral kRealNumberKey = "$number";
 
+/// In arguments a node is its place in the graph, counted from a number that no
+/// other argument can be: an object takes kilobytes, and most arguments are
+/// nodes.
+inline llvm::json::Value makeNodeArgument(uint32_t place) {
+  return llvm::json::Value((uint64_t(1) << 63) + place);
+}
+
+/// The place of the node that an argument is, or nothing.
+inline std::optional<uint32_t> getNodeArgument(const llvm::json::Value &value) {
+  std::optional<uint64_t> number = value.getAsUINT64();
+  return number && *number >> 63 ? std::optional<uint32_t>(*number)
+                                 : std::nullopt;
+}
+
 struct GraphNode {
   enum Op : uint8_t { Placeholder, Call, GetAttr };
 
@@ -74,7 +88,8 @@ struct GraphNode {
   /// Argument nodes in the order they are written, keyword arguments last.
   std::vector<uint32_t> operands;
   /// Whole arguments as graph JSON writes them (docs/formats/graph-json.md),
-  /// but for numbers with a point or exponent: see kRealNumberKey.
+  /// but for nodes (see makeNodeArgument) and numbers with a point or exponent
+  /// (see kRealNumberKey).
   llvm::json::Array args;
   std::vector<std::pair<std::string, llvm::json::Value>> kwargs;
   /// Types of the results: one, several for a tuple, none where unknown.
@@ -106,14 +121,14 @@ struct GraphView {
   std::vector<GraphView> subgraphs;
 
   std::optional<uint32_t> find(llvm::StringRef node) const;
-  /// Must be called after `nodes` changed.
+  /// Must be called after `nodes` or `subgraphs` changed.
   void reindex();
   /// users[i]: nodes that take node i.
   std::vector<std::vector<uint32_t>> users() const;
   const GraphView *subgraph(llvm::StringRef subgraphName) const;
 
 private:
-  llvm::StringMap<uint32_t> index;
+  llvm::StringMap<uint32_t> index, subgraphIndex;
 };
 
 /// Operators that give another view of their first operand and launch nothing.

@@ -15,6 +15,8 @@ using namespace opprof;
 using namespace opprof::inductor;
 using namespace opprof::launch;
 
+static constexpr uint32_t kNoPlace = ~0u;
+
 static Dim toDim(Attribute attribute) {
   Dim dim;
   if (auto number = dyn_cast<IntegerAttr>(attribute))
@@ -65,10 +67,16 @@ static void setType(GraphNode &node, Type type) {
 }
 
 /// An argument as printed FX modules give it (GraphNode::args); what alignment
-/// and costs have no use for is null. Values are {"node": …}.
-static llvm::json::Value toJSON(Attribute argument) {
-  if (isa<fx::ValueAttr>(argument))
-    return llvm::json::Object{{"node", ""}};
+/// and costs have no use for is null. `open`: the places of the values in it
+/// and in all that follow, kNoPlace for one that lies in no node of the graph.
+static llvm::json::Value toJSON(Attribute argument, ArrayRef<uint32_t> &open) {
+  if (isa<fx::ValueAttr>(argument) && !open.empty()) {
+    uint32_t place = open.front();
+    open = open.drop_front();
+    if (place == kNoPlace)
+      return nullptr;
+    return inductor::makeNodeArgument(place);
+  }
   if (auto boolean = dyn_cast<BoolAttr>(argument))
     return boolean.getValue();
   if (auto integer = dyn_cast<IntegerAttr>(argument))
@@ -84,9 +92,12 @@ static llvm::json::Value toJSON(Attribute argument) {
   if (auto list = dyn_cast<ArrayAttr>(argument)) {
     llvm::json::Array out;
     for (Attribute element : list)
-      out.push_back(toJSON(element));
+      out.push_back(toJSON(element, open));
     return out;
   }
+  if (auto tuple = dyn_cast<fx::TupleAttr>(argument))
+    return llvm::json::Object{{"tuple", toJSON(tuple.getElements(), open)}};
+  open = open.drop_front(fx::countValues(argument));
   return nullptr;
 }
 
@@ -150,17 +161,22 @@ GraphView opprof::inductor::toGraphView(fx::GraphOp graph) {
                                                          : GraphNode::Call;
     node.name = fx::getNodeName(&op).str();
     node.target = fxNode.getTarget().str();
-    for (Value operand : op.getOperands())
-      if (auto it = index.find(operand); it != index.end())
-        node.operands.push_back(it->second);
+    SmallVector<uint32_t> places;
+    for (Value operand : op.getOperands()) {
+      auto it = index.find(operand);
+      places.push_back(it == index.end() ? kNoPlace : it->second);
+    }
+    llvm::copy_if(places, std::back_inserter(node.operands),
+                  [](uint32_t place) { return place != kNoPlace; });
+    ArrayRef<uint32_t> open = places;
     auto args = fxNode.getArgs().getValue();
     for (Attribute argument : args.take_front(fxNode.getNumPositional()))
-      node.args.push_back(toJSON(argument));
+      node.args.push_back(toJSON(argument, open));
     if (std::optional<ArrayAttr> names = fxNode.getKwargNames())
       for (auto [name, argument] :
            llvm::zip(*names, args.drop_front(fxNode.getNumPositional())))
         node.kwargs.emplace_back(cast<StringAttr>(name).getValue().str(),
-                                 toJSON(argument));
+                                 toJSON(argument, open));
     setType(node, fxNode.getResult().getType());
     setPlace(node, op.getLoc());
     index[fxNode.getResult()] = view.nodes.size();
@@ -185,6 +201,7 @@ llvm::Expected<GraphView> opprof::inductor::toGraphView(ModuleOp module,
   for (fx::GraphOp graph : graphs)
     if (graph != main)
       view.subgraphs.push_back(toGraphView(graph));
+  view.reindex();
   return view;
 }
 

@@ -34,8 +34,7 @@ private:
   Attribute convertObject(const llvm::json::Object &object,
                           SmallVectorImpl<Value> &operands, unsigned depth);
   Attribute convertMembers(const llvm::json::Object &object);
-  Attribute convertReference(llvm::StringRef name,
-                             SmallVectorImpl<Value> &operands);
+  Attribute convertReference(uint32_t place, SmallVectorImpl<Value> &operands);
 
   llvm::StringRef fileName;
   MLIRContext *context;
@@ -121,16 +120,16 @@ fx::NodeOrigin ModuleWriter::getOrigin(const GraphNode &source) {
 // Arguments
 //===----------------------------------------------------------------------===//
 
-Attribute ModuleWriter::convertReference(llvm::StringRef name,
+Attribute ModuleWriter::convertReference(uint32_t place,
                                          SmallVectorImpl<Value> &operands) {
+  const GraphNode &target = view->nodes[place];
   // The body of a higher-order operator is an attribute of the printed module.
-  if (std::optional<uint32_t> at = view->find(name))
-    if (const GraphNode &target = view->nodes[*at];
-        target.op == GraphNode::GetAttr && view->subgraph(target.target))
-      return FlatSymbolRefAttr::get(context, target.target);
-  Value value = graph->lookup(name);
+  if (target.op == GraphNode::GetAttr && view->subgraph(target.target))
+    return FlatSymbolRefAttr::get(context, target.target);
+  Value value = graph->lookup(target.name);
   if (!value) {
-    (void)fail("there is no node or input called '" + name + "' before it");
+    (void)fail("there is no node or input called '" + target.name +
+               "' before it");
     return {};
   }
   operands.push_back(value);
@@ -156,8 +155,6 @@ Attribute ModuleWriter::convertObject(const llvm::json::Object &object,
     return builder.getF64FloatAttr(value);
   }
   fx::ArgumentForm form = *fx::parseArgumentForm(key);
-  if (form == fx::ArgumentForm::Node)
-    return convertReference(*content.getAsString(), operands);
   Attribute value = form == fx::ArgumentForm::Object
                         ? convertMembers(*content.getAsObject())
                         : convert(content, operands, depth + 1);
@@ -175,6 +172,8 @@ Attribute ModuleWriter::convert(const llvm::json::Value &value,
                Twine(fx::kMaxArgumentNesting));
     return {};
   }
+  if (std::optional<uint32_t> place = getNodeArgument(value))
+    return convertReference(*place, operands);
   switch (value.kind()) {
   case llvm::json::Value::Null:
     return fx::NoneAttr::get(context);
