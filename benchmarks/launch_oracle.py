@@ -10,6 +10,7 @@ one runs after a change of the reader. Models of transformers, timm and torchvis
 """
 
 import argparse
+import copy
 import functools
 import importlib
 import json
@@ -83,7 +84,8 @@ def record_one(file: str, name: str, folder: Path, device: str) -> str:
         program = module_of(exported)
         graphs.graph_names[id(exported.graph)] = name
         if not model.train:
-            values = functools.partial(exported_values, exported, script.args)
+            # Buffers and inputs as they are before the program writes to them.
+            values = functools.partial(exported_values, *copy.deepcopy((exported, script.args)))
     inputs = _Inputs()
     torch._dynamo.reset()
     patches = {"compile_threads": 1, "cpp.simdlen": 1, **model.config}

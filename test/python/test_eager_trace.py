@@ -314,6 +314,25 @@ def test_backward(make: Callable[[], Any], tmp_path: Path) -> None:
             assert re.sub(r"_\d+$", "", node).startswith(WRITTEN.get(match[1], match[1])), kernel
 
 
+@pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
+def test_calls_and_their_backward(make: Callable[[], Any], tmp_path: Path) -> None:
+    """By calls, not modules: sums of gradients for biases too, which autograd's engine runs and no function of it."""
+    model, inputs = make()
+    profile = profiled(
+        model.train(), inputs, tmp_path, train=True, change=lambda _: None, mark="functions"
+    )
+    time = judge_functions(profile, json.loads((tmp_path / "graph.json").read_text()))
+    assert time["function right"] and time["backward right"]
+    assert not [key for key in time if "wrong" in key], time
+    missing = {
+        kernel["host_op"]
+        for kernel in profile["kernels"]
+        if kernel.get("range", "").startswith(("function:", "backward:")) and not kernel["nodes"]
+    }
+    # A view is no launch of the graph.
+    assert missing <= {"aten::slice_backward"}
+
+
 def test_operators_that_the_graph_lacks(tmp_path: Path) -> None:
     """What is taken out of the trace moves no other kernel to another node."""
     model, inputs = transformer()
