@@ -88,12 +88,12 @@ def compiled(name: str) -> Callable[[], Any]:
 
 
 def trace_events(capture: Path) -> list[dict[str, Any]]:
-    """The events of a capture's Chrome trace."""
-    from opprof.recording.library import Library
+    """The slices of a capture's trace for Perfetto."""
+    from opprof.commands.report import report_perfetto
 
-    target = str(capture) + ".trace.json"
-    Library.get().export_trace(str(capture), target)
-    return json.loads(Path(target).read_text())["traceEvents"]
+    target = Path(str(capture) + ".trace.json")
+    report_perfetto(capture, target)
+    return [e for e in json.loads(target.read_text())["traceEvents"] if e["ph"] == "X"]
 
 
 def counted(step: Callable[[], Any], label: str, repeats: int = 1, **options: Any) -> list[Any]:
@@ -312,7 +312,7 @@ def part_graph() -> None:
     library.stop()
     events = trace_events(OUT / "graph.opcap")
     kernels = [e for e in events if e["cat"] == "kernel" and "graph node id" in e["args"]]
-    joined = [e for e in kernels if "opprof id" in e["args"]]
+    joined = [e for e in kernels if "launched_by" in e["args"]]
     RESULTS.say("graph", kernels_in_replays=len(kernels), joined=len(joined))
 
     def refused() -> None:
@@ -423,7 +423,7 @@ def part_eager() -> None:
         library.stop()
     events = trace_events(OUT / "eager.opcap")
     kernels = [e for e in events if e["cat"] == "kernel"]
-    mine = [json.loads(e["args"].get("opprof id", "{}")).get("node") for e in kernels]
+    mine = [e["args"].get("launched_by", {}).get("node") for e in kernels]
 
     import torch.fx
     from torch.profiler import ProfilerActivity, profile, record_function

@@ -28,6 +28,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from opprof.commands.report import report_perfetto
 from opprof.recording.library import Library, find_cupti
 from opprof.recording.partitions import read_partition_maps
 
@@ -43,12 +44,12 @@ LAUNCH_CALLS = (
 )
 
 
-def read_trace(library: Library, capture: Path) -> list[dict[str, Any]]:
+def read_trace(capture: Path) -> list[dict[str, Any]]:
     """The events of a capture, with times in whole nanoseconds, which a float would round."""
     trace = capture.with_suffix(".trace.json")
-    library.export_trace(str(capture), str(trace))
+    report_perfetto(capture, trace)
     document = json.loads(trace.read_text(), parse_float=lambda text: int(Decimal(text) * 1000))
-    return document["traceEvents"]
+    return [event for event in document["traceEvents"] if event["ph"] == "X"]
 
 
 def shape_of(event: dict[str, Any]) -> tuple[Any, ...]:
@@ -68,7 +69,7 @@ def device_work(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {
             "shape": shape_of(event),
             "call": calls.get(event["args"]["correlation"]),
-            "id": event["args"].get("opprof id"),
+            "id": event["args"].get("launched_by"),
             "graph_node": event["args"].get("graph node id"),
             "ts": event["ts"],
         }
@@ -96,7 +97,7 @@ class Ranges:
         self.ranges = sorted(
             (event["ts"], event["ts"] + event["dur"], event["tid"], event["name"])
             for event in events
-            if event["cat"] == "user_annotation" and "marker" in event["args"]
+            if event["cat"] == "user_annotation" and event["name"].startswith("layer::")
         )
 
     def at(self, call: dict[str, Any]) -> list[str]:
@@ -223,8 +224,8 @@ def record(model: Path, work: Path) -> dict[str, Any]:
             for step in steps:
                 recording.step(step)
             for label, identifier in ids.items():
-                library.name_id(identifier, json.dumps({"range": label}))
-        return read_trace(library, recording.file)
+                library.name_id(identifier, json.dumps({"node": label}))
+        return read_trace(recording.file)
 
     with torch.no_grad():
         expected_result = exported.module()(*script.args, **script.kwargs)
@@ -247,7 +248,7 @@ def record(model: Path, work: Path) -> dict[str, Any]:
 
         graph_events = captured("graph", capture_graph, graph.replay)
 
-    node_names = [json.loads(item["id"])["node"] if item["id"] else "" for item in nodes]
+    node_names = [item["id"]["node"] if item["id"] else "" for item in nodes]
     expected = [ranges.get(name, []) for name in node_names]
     eager, eager_ranges = device_work(eager_events), Ranges(eager_events)
     replay = [item for item in device_work(graph_events) if item["graph_node"]]
@@ -261,7 +262,7 @@ def record(model: Path, work: Path) -> dict[str, Any]:
     calls = [call for call in launch_calls(graph_events) if call["args"]["correlation"] not in ran]
 
     def label_of(item: dict[str, Any]) -> list[str]:
-        return [json.loads(item["id"])["range"]] if item["id"] else []
+        return [item["id"]["node"]] if item["id"] else []
 
     def innermost(names: list[list[str]]) -> list[list[str]]:
         return [each[-1:] for each in names]

@@ -170,22 +170,15 @@ int opprof_launches_kernel(size_t launch, size_t index, opprof_launch *out) {
   return OPPROF_OK;
 }
 
-int opprof_capture_export_trace(const char *path, const char *output) {
-  std::string error;
-  return exportChromeTrace(path, output, error) ? OPPROF_OK
-                                                : failWith(OPPROF_IO, error);
-}
-
-int opprof_capture_merge(const char *const *paths, const uint32_t *ranks,
-                         size_t count, const char *trace,
-                         const char *measures) {
+int opprof_capture_measure_ranks(const char *const *paths,
+                                 const uint32_t *ranks, size_t count,
+                                 const char *measures) {
   std::vector<RankCapture> captures;
   for (size_t index = 0; index < count; ++index)
     captures.push_back({paths[index], ranks[index]});
   std::string error;
-  return mergeCaptures(captures, trace, measures, error)
-             ? OPPROF_OK
-             : failWith(OPPROF_IO, error);
+  return measureRanks(captures, measures, error) ? OPPROF_OK
+                                                 : failWith(OPPROF_IO, error);
 }
 
 size_t opprof_demangle(const char *name, char *buffer, size_t size) {

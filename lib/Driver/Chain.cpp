@@ -202,6 +202,21 @@ static Error writeProgram(Session &session, const RunFolder &folder,
   return writeGraphFile(*program, folder.program());
 }
 
+/// The folder's capture as a trace for Perfetto.
+static Error writeCaptured(const profile::Profile &profile,
+                           const llvm::MemoryBuffer &capture,
+                           const RunFolder &folder) {
+  Expected<std::unique_ptr<trace::Trace>> read =
+      trace::readTrace(capture.getMemBufferRef());
+  if (!read)
+    return read.takeError();
+  return writeTimeline(folder.trace(), /*recordings=*/1,
+                       [&](report::PerfettoTrace &timeline) -> Error {
+                         timeline.add(profile, read->get());
+                         return Error::success();
+                       });
+}
+
 /// All that follows from graph, code and timeline. `trace` is torch.profiler's,
 /// null where the folder's own timeline is to be read.
 static Error attribute(Session &session, const RunFolder &folder,
@@ -253,6 +268,10 @@ static Error attribute(Session &session, const RunFolder &folder,
   if (Error error =
           writeProgram(session, folder, graph, compiled, inputs, **profile))
     return error;
+  // Another recording's trace is there already.
+  if (timeline && captured)
+    if (Error error = writeCaptured(**profile, *trace, folder))
+      return error;
   return writeReports(**profile, folder, page);
 }
 

@@ -8,6 +8,9 @@
 #include "opprof/Report/FindingExplanation.h"
 #include "opprof/Support/TerminalText.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
+
 using namespace opprof;
 using namespace opprof::driver;
 using llvm::Error;
@@ -22,9 +25,23 @@ toRecordings(llvm::ArrayRef<Shown> list) {
   return recordings;
 }
 
-Expected<bool> driver::showDifference(llvm::ArrayRef<std::string> a,
-                                      llvm::ArrayRef<std::string> b,
-                                      const DifferenceOptions &options) {
+/// What is compared with itself passes every check.
+static void noteSameFiles(llvm::ArrayRef<Shown> a, llvm::ArrayRef<Shown> b,
+                          compare::Comparison &comparison) {
+  for (const Shown &one : a)
+    for (const Shown &other : b)
+      if (llvm::sys::fs::equivalent(one.file, other.file))
+        comparison.notes.insert(comparison.notes.begin(),
+                                one.file + " is in A and in B: a file does not "
+                                           "differ from itself");
+}
+
+Expected<CheckResult> driver::showDifference(llvm::ArrayRef<std::string> a,
+                                             llvm::ArrayRef<std::string> b,
+                                             const DifferenceOptions &options) {
+  if (llvm::is_contained(a, "-") && llvm::is_contained(b, "-"))
+    return llvm::createStringError(
+        "-: stdin is read once\n  give the other side as a file");
   Expected<std::vector<Shown>> ofA = openShown(a);
   if (!ofA)
     return ofA.takeError();
@@ -33,6 +50,7 @@ Expected<bool> driver::showDifference(llvm::ArrayRef<std::string> a,
     return ofB.takeError();
   compare::Comparison comparison = compare::compareRecordings(
       toRecordings(*ofA), toRecordings(*ofB), options.by);
+  noteSameFiles(*ofA, *ofB, comparison);
   std::optional<double> limit = options.failAbovePct;
   switch (options.form) {
   case DifferenceForm::Text:
@@ -47,7 +65,11 @@ Expected<bool> driver::showDifference(llvm::ArrayRef<std::string> a,
     break;
   }
   }
-  return limit && !comparison.slowerBy(*limit).empty();
+  if (!limit)
+    return CheckResult::Passed;
+  if (!comparison.slowerBy(*limit).empty())
+    return CheckResult::Slower;
+  return comparison.isJudged() ? CheckResult::Passed : CheckResult::Unknown;
 }
 
 /// The one recording that a path stands for.

@@ -9,6 +9,7 @@
 #include "opprof/Report/Report.h"
 #include "opprof/Support/InputFile.h"
 #include "opprof/Support/OutputFile.h"
+#include "opprof/Trace/Gzip.h"
 #include "opprof/Trace/Reader.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -168,6 +169,24 @@ Error driver::writeTextReport(const Profile &profile, StringRef file) {
 Error driver::writeHTMLReport(const Profile &profile, StringRef file) {
   return writeFile(file,
                    [&](raw_ostream &os) { report::printHTML(profile, os); });
+}
+
+Error driver::writeTimeline(StringRef file, size_t recordings,
+                            function_ref<Error(report::PerfettoTrace &)> add) {
+  Error failure = Error::success();
+  auto print = [&](raw_ostream &os) {
+    report::PerfettoTrace timeline(os, recordings);
+    failure = joinErrors(std::move(failure), add(timeline));
+    timeline.end();
+    return !failure;
+  };
+  Expected<bool> written = writeOutput(file, [&](raw_ostream &os) {
+    if (!file.ends_with(".gz"))
+      return print(os);
+    trace::GzipStream packed(os);
+    return print(packed);
+  });
+  return joinErrors(std::move(failure), written.takeError());
 }
 
 Error driver::writeResults(const Profile &profile, const RunFolder &folder) {

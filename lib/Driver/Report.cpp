@@ -14,10 +14,10 @@
 #include "opprof/Support/InputFile.h"
 #include "opprof/Support/OutputFile.h"
 #include "opprof/Support/TerminalText.h"
-#include "opprof/Trace/HostTracks.h"
 #include "opprof/Trace/Reader.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -55,8 +55,17 @@ static std::vector<std::string> findRecordings(StringRef folder) {
   return found;
 }
 
+static constexpr llvm::StringLiteral kStdin = "-";
+
+/// How a file is called where it is shown.
+static std::string nameOf(StringRef file) {
+  return file == kStdin ? "stdin" : file.str();
+}
+
 /// The files that a folder, or the path itself, stands for.
 static Expected<std::vector<std::string>> findFiles(StringRef path) {
+  if (path == kStdin)
+    return std::vector<std::string>{path.str()};
   if (!llvm::sys::fs::is_directory(path)) {
     if (llvm::sys::fs::exists(path))
       return std::vector<std::string>{path.str()};
@@ -79,6 +88,12 @@ static Expected<std::vector<std::string>> findFiles(StringRef path) {
   if (found.empty())
     for (const std::string &recording : folder.recordings())
       llvm::append_range(found, findRecordings(recording));
+  if (found.empty() && isFile(folder.run()))
+    return llvm::createStringError(
+        path +
+        ": holds run.json, and no profile and no recording: what made it ended "
+        "before it had any\n  run that again; `opprof run` and `opprof "
+        "profile` say why there is none");
   if (found.empty())
     return llvm::createStringError(
         folder.profile() +
@@ -98,18 +113,23 @@ static bool isProfile(StringRef text) {
 }
 
 /// Reads a profile, or makes one of a recording, as the content says.
+static Expected<std::unique_ptr<profile::Profile>>
+readOrMakeProfile(const llvm::MemoryBuffer &text, StringRef file,
+                  const trace::ReadOptions &options = {}) {
+  return isProfile(text.getBuffer())
+             ? profile::readProfile(text.getBuffer(), file)
+             : makeProfile({text.getBuffer(), file}, ProfileInputs(), options);
+}
+
 static Expected<Shown> open(const std::string &file) {
-  Expected<std::unique_ptr<llvm::MemoryBuffer>> read = openRecording(file);
-  if (!read)
-    return read.takeError();
-  std::unique_ptr<llvm::MemoryBuffer> text = std::move(*read);
-  bool isOwn = isProfile(text->getBuffer());
+  Expected<std::unique_ptr<llvm::MemoryBuffer>> text = openRecording(file);
+  if (!text)
+    return text.takeError();
   Expected<std::unique_ptr<profile::Profile>> profile =
-      isOwn ? profile::readProfile(text->getBuffer(), file)
-            : makeProfile({text->getBuffer(), file}, ProfileInputs());
+      readOrMakeProfile(**text, nameOf(file));
   if (!profile)
     return profile.takeError();
-  return Shown{file, std::move(*profile)};
+  return Shown{nameOf(file), std::move(*profile)};
 }
 
 /// Several profiles are a list of them.
@@ -241,29 +261,118 @@ Error driver::showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
   return Error::success();
 }
 
-Error driver::showHostTracks(const std::string &file,
-                             const std::string &operators) {
+/// What the observer recorded of the process of a capture, where that lies
+/// beside it: both are called by their process.
+static std::string findOperators(StringRef capture) {
+  StringRef name = llvm::sys::path::filename(capture);
+  if (!name.consume_front("capture-r"))
+    return "";
+  llvm::SmallString<256> path(llvm::sys::path::parent_path(capture));
+  llvm::sys::path::append(path, "operators-r" + name);
+  bool isOwn = isFile(path) && !llvm::sys::fs::is_symlink_file(path);
+  return isOwn ? path.str().str() : "";
+}
+
+/// The one recording that a profile in `file` is of, where it lies beside it; a
+/// folder may be anybody's: what it links to is not read.
+static std::string findRecordingOf(const profile::Profile &profile,
+                                   StringRef file) {
+  llvm::StringSet<> names;
+  for (const profile::Source &source : profile.sources)
+    names.insert(llvm::sys::path::filename(source.file));
+  if (names.size() != 1 || names.begin()->getKey().empty())
+    return "";
+  llvm::SmallString<256> path(llvm::sys::path::parent_path(file));
+  llvm::sys::path::append(path, names.begin()->getKey());
+  bool isOwn = isFile(path) && !llvm::sys::fs::is_symlink_file(path);
+  return isOwn ? path.str().str() : "";
+}
+
+/// No more kernels of a capture are put into a trace for Perfetto, which opens
+/// files of some gigabytes.
+static constexpr uint64_t kMostShown = 1'000'000;
+
+/// What the host did in a recording.
+static Expected<std::unique_ptr<trace::Trace>>
+readHost(const llvm::MemoryBuffer &text, StringRef name) {
+  trace::ReadOptions options;
+  options.lastKernels = kMostShown;
+  std::unique_ptr<llvm::MemoryBuffer> observed;
+  if (std::string operators = findOperators(name); !operators.empty()) {
+    Expected<std::unique_ptr<llvm::MemoryBuffer>> read =
+        openRecording(operators);
+    if (!read)
+      return read.takeError();
+    observed = std::move(*read);
+    options.operators = observed->getMemBufferRef();
+  }
+  return trace::readTrace({text.getBuffer(), name}, options);
+}
+
+/// Adds a file to a trace for Perfetto: a profile, with its recording where
+/// that is at hand, or a recording. Of several, `labels` has what goes before
+/// the processes of those before it.
+static Error addTimeline(StringRef file, llvm::StringSet<> *labels,
+                         report::PerfettoTrace &timeline) {
   Expected<std::unique_ptr<llvm::MemoryBuffer>> text = openRecording(file);
   if (!text)
     return text.takeError();
-  if (isProfile((*text)->getBuffer())) {
-    trace::writeHostTracks(trace::Trace(), llvm::outs());
-    return Error::success();
-  }
   trace::ReadOptions options;
-  std::unique_ptr<llvm::MemoryBuffer> observed;
-  if (!operators.empty()) {
-    Expected<std::unique_ptr<llvm::MemoryBuffer>> opened =
-        openRecording(operators);
-    if (!opened)
-      return opened.takeError();
-    observed = std::move(*opened);
-    options.operators = observed->getMemBufferRef();
+  options.lastKernels = kMostShown;
+  Expected<std::unique_ptr<profile::Profile>> profile =
+      readOrMakeProfile(**text, nameOf(file), options);
+  if (!profile)
+    return profile.takeError();
+  std::string name = nameOf(file);
+  if (isProfile((*text)->getBuffer())) {
+    text->reset();
+    name = findRecordingOf(**profile, file);
+    if (!name.empty()) {
+      text = openRecording(name);
+      if (!text)
+        return text.takeError();
+    }
   }
-  Expected<std::unique_ptr<trace::Trace>> trace =
-      trace::readTrace({(*text)->getBuffer(), file}, options);
-  if (!trace)
-    return trace.takeError();
-  trace::writeHostTracks(**trace, llvm::outs());
+  std::unique_ptr<trace::Trace> recording;
+  if (*text && !isProfile((*text)->getBuffer())) {
+    Expected<std::unique_ptr<trace::Trace>> read = readHost(**text, name);
+    if (!read)
+      return read.takeError();
+    recording = std::move(*read);
+    for (const std::string &note : recording->notes)
+      llvm::errs() << toTerminalLines(name + ": " + note) << '\n';
+  }
+  std::string label;
+  if (labels) {
+    llvm::ArrayRef<profile::Source> sources = (*profile)->sources;
+    if (sources.size() != 1 || !sources.front().baseTimeNs)
+      return llvm::createStringError(
+          file + ": holds no clock, so it cannot be put beside others\n  give "
+                 "it alone");
+    if (sources.front().rank)
+      label = "rank " + std::to_string(*sources.front().rank);
+    if (label.empty() || !labels->insert(label).second)
+      label = llvm::sys::path::filename(file);
+  }
+  timeline.add(**profile, recording.get(), label);
   return Error::success();
+}
+
+Error driver::writePerfetto(llvm::ArrayRef<std::string> paths, StringRef file) {
+  std::vector<std::string> files;
+  for (const std::string &path : paths) {
+    Expected<std::vector<std::string>> found = findFiles(path);
+    if (!found)
+      return found.takeError();
+    llvm::append_range(files, *found);
+  }
+  llvm::StringSet<> labels;
+  return writeTimeline(
+      file, files.size(), [&](report::PerfettoTrace &timeline) -> Error {
+        for (StringRef one : files)
+          if (Error error = addTimeline(
+                  one, files.size() > 1 ? &labels : nullptr, timeline))
+            return error;
+        return Error::success();
+      });
 }

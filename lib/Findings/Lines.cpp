@@ -471,15 +471,36 @@ static void addPrecisionIslands(Context &context) {
   }
 }
 
+static bool isNorm(StringRef name) {
+  return StringSwitch<bool>(name)
+      .Cases({"norm", "linalg_vector_norm", "linalg_norm"}, true)
+      .Default(false);
+}
+
+/// How many norms each line takes outside of modules and of the backward pass:
+/// of one tensor each, by an operator or as a sum of squares.
+static std::map<StringRef, uint64_t> countNorms(const Context &context) {
+  std::map<StringRef, uint64_t> norms, squares, sums;
+  for (const Activity *kernel : context.kernels) {
+    StringRef name = nameOf(*kernel), source = kernel->origin->source;
+    if (kernel->part != Part::None || source.empty())
+      continue;
+    if (isNorm(name))
+      ++norms[source];
+    else if (name == "pow" || name == "square" || name == "mul")
+      ++squares[source];
+    else if (name == "sum")
+      ++sums[source];
+  }
+  for (const auto &[source, count] : sums)
+    if (auto it = squares.find(source); it != squares.end())
+      norms[source] += std::min(count, it->second);
+  return norms;
+}
+
 /// A norm for each parameter's gradient, one after the other.
 static void addGradientLoops(Context &context) {
-  std::map<StringRef, uint64_t> norms;
-  for (const Activity *kernel : context.kernels)
-    if (kernel->part == Part::None && !kernel->origin->source.empty() &&
-        StringSwitch<bool>(nameOf(*kernel))
-            .Cases({"norm", "linalg_vector_norm", "linalg_norm"}, true)
-            .Default(false))
-      ++norms[kernel->origin->source];
+  std::map<StringRef, uint64_t> norms = countNorms(context);
   for (const auto &[source, count] : norms) {
     if (count < kLeastLoop * uint64_t(context.steps))
       continue;
@@ -612,15 +633,16 @@ static void addParameterLoops(Context &context) {
     return;
   std::map<StringRef, std::map<StringRef, uint64_t>> inPlace;
   std::map<StringRef, std::set<Size>> sizes;
+  // Of gradients that are clipped, which another finding names, and of layers.
   std::set<StringRef> others;
+  for (const auto &[source, count] : countNorms(context))
+    if (count >= kLeastLoop * uint64_t(context.steps))
+      others.insert(source);
   for (const Activity *kernel : context.kernels) {
     if (!isOutside(*kernel))
       continue;
     StringRef name = nameOf(*kernel), source = kernel->origin->source;
-    // Of gradients that are clipped, which another finding names, and of
-    // layers.
-    if (name == "norm" || name == "linalg_vector_norm" ||
-        name == "linalg_norm" || isMatrixProduct(name))
+    if (isMatrixProduct(name))
       others.insert(source);
     if (!changesInPlace(name))
       continue;
@@ -990,7 +1012,8 @@ static void addEmbeddingGradients(Context &context) {
       optimizerNs += context.spanOf(*kernel);
     }
     name.consume_front("_");
-    if (!name.starts_with("embedding") || source.empty())
+    if (!name.starts_with("embedding") || source.empty() ||
+        name.ends_with("sparse_backward"))
       continue;
     if (name.ends_with("backward"))
       sums[source].add(context, *kernel);
@@ -1003,8 +1026,8 @@ static void addEmbeddingGradients(Context &context) {
     for (const auto &[line, size] : tables)
       if (line.second == source)
         elements += size;
-    // What the optimizer does with the rows that were not used. A sparse
-    // gradient takes no time.
+    // What the optimizer does with the rows that were not used. Where it is not
+    // told that a gradient is sparse, it takes no time.
     if (parameters > 0 && static_cast<double>(cost.spanNs) >=
                               kLeastShare * static_cast<double>(context.wall()))
       cost.spanNs += static_cast<int64_t>(double(optimizerNs) *

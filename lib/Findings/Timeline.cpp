@@ -516,6 +516,38 @@ static void addNoArithmetic(Context &context) {
     addNodes(finding, sum.first->origin->nodes);
 }
 
+/// When the device is idle because the host waits: what it runs next had not
+/// been launched when the wait began.
+static std::vector<Interval> idleThroughWaits(const Context &context,
+                                              ArrayRef<Interval> waits) {
+  std::map<int64_t, int64_t> launched;
+  for (const std::vector<const Activity *> *list :
+       {&context.kernels, &context.copies})
+    for (const Activity *activity : *list)
+      if (activity->launchStartNs) {
+        auto [it, isNew] =
+            launched.try_emplace(activity->startNs, *activity->launchStartNs);
+        it->second = std::min(it->second, *activity->launchStartNs);
+      }
+  std::vector<Interval> idle;
+  for (Interval gap : context.idle()) {
+    auto next = launched.find(gap.second);
+    if (next == launched.end()) {
+      idle.push_back(gap);
+      continue;
+    }
+    // Of the gap, what lies after the launch of its end is no wait's.
+    const Interval *first = llvm::upper_bound(
+        waits, gap.first,
+        [](int64_t at, const Interval &wait) { return at < wait.second; });
+    for (; first != waits.end() && first->first < gap.second; ++first)
+      if (first->first < next->second)
+        idle.push_back({std::max(gap.first, first->first),
+                        std::min(gap.second, first->second)});
+  }
+  return intersect(idle, waits);
+}
+
 static void addSynchronization(Context &context) {
   if (context.isCPU)
     return;
@@ -532,7 +564,7 @@ static void addSynchronization(Context &context) {
     return;
   waits = unite(std::move(waits));
   found.hostWaitsNs = sumLengths(intersect({context.window}, waits));
-  found.deviceIdleNs = sumLengths(intersect(context.idle(), waits));
+  found.deviceIdleNs = sumLengths(idleThroughWaits(context, waits));
   int64_t cost = context.perStep(found.deviceIdleNs);
   context.add(std::move(found)).severityNsPerStep = cost;
 }
@@ -603,6 +635,7 @@ static void addHostCopies(Context &context) {
     own.timeNs += copy.durationNs;
     found.hiddenNs += overlapWith(busy[copy.device], copy);
     found.isPageable |= copy.name.contains("Pageable");
+    found.pages += isOfPages(copy.name);
     if (!longest || copy.durationNs > longest->durationNs)
       longest = &copy;
   }

@@ -57,6 +57,7 @@ private:
   void setPlace(Activity &activity, Origin &origin, uint32_t op);
   void joinActivity(Activity &activity, Origin &origin, uint32_t place,
                     uint32_t op);
+  StringRef calledName(uint32_t top) const;
   void addHostKernels();
   void addOperator(Activity &activity, uint32_t top);
   bool joinNode(Activity &activity, Origin &origin, uint32_t identity);
@@ -558,7 +559,12 @@ void Attributor::addActivities() {
     (event.kind == ActivityKind::Kernel ? opOfKernel : opOfCopy).push_back(op);
     setStep(activity, op, begun);
     // What only counts has no launches at all.
-    if (!launch && op == kNone && trace.kind != kNcuKind) {
+    if (!launch && op == kNone && event.kind == ActivityKind::Memcpy &&
+        isOfPages(event.name)) {
+      origin.explanation = profile->intern(
+          "pages of unified memory move when they are touched: no call starts "
+          "that");
+    } else if (!launch && op == kNone && trace.kind != kNcuKind) {
       auto it = firstLaunched.find({event.device, event.stream.value_or(-1)});
       if (it == firstLaunched.end() || event.startNs < it->second) {
         activity.phase = Phase::BeforeWindow;
@@ -568,7 +574,7 @@ void Attributor::addActivities() {
       }
     }
     if (uint32_t top = host.calleeOf(op); top != kNone) {
-      origin.hostOp = profile->intern(host.op(top).name);
+      origin.hostOp = profile->intern(calledName(top));
       origin.inputType = profile->intern(host.firstTypeAround(op));
       addOperator(activity, top);
     }
@@ -582,6 +588,27 @@ void Attributor::addActivities() {
 }
 
 /// Without a GPU, what the host computed is what ran.
+/// The name of an operator; of the gradient of a table, whose name is one for
+/// both, that of what makes a sparse one.
+StringRef Attributor::calledName(uint32_t top) const {
+  const HostOp &op = host.op(top);
+  if (!op.name.contains("embedding") || !op.name.ends_with("backward"))
+    return op.name;
+  ArrayRef<uint32_t> ops = host.opsOf(op.thread);
+  for (uint32_t inner :
+       llvm::make_range(llvm::lower_bound(ops, op.startNs,
+                                          [&](uint32_t other, int64_t at) {
+                                            return host.op(other).startNs < at;
+                                          }),
+                        ops.end())) {
+    if (host.op(inner).startNs >= op.endNs())
+      break;
+    if (host.op(inner).name.ends_with("sparse_backward"))
+      return host.op(inner).name;
+  }
+  return op.name;
+}
+
 void Attributor::addHostKernels() {
   std::vector<uint32_t> ops;
   for (uint32_t call = 0; call < host.calls().size(); ++call)
@@ -605,7 +632,7 @@ void Attributor::addHostKernels() {
     activity.durationNs = op.durationNs;
     Origin origin;
     origin.rank = trace.rank;
-    origin.hostOp = activity.name;
+    origin.hostOp = profile->intern(calledName(place));
     origin.range = profile->intern(rangeAt(host.parent(place)));
     origin.inputType = profile->intern(host.firstTypeWithin(place));
     origin.module = profile->intern(modules.at(op.thread, op.startNs));
@@ -850,7 +877,11 @@ void Attributor::addNotes() {
                                " kernels (" + formatTime(sum.second) +
                                ") have no node: " + reason);
   if (profile->kernels.empty())
-    profile->notes.push_back("the trace holds no kernels");
+    profile->notes.push_back(
+        "the trace holds no kernels: nothing ran on a device while it was "
+        "recorded, or the device was not recorded (torch.profiler: "
+        "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]; nsys: "
+        "--trace=cuda,nvtx)");
 }
 
 std::unique_ptr<Profile> Attributor::run() {

@@ -160,10 +160,11 @@ const KernelFamily *opprof::metrics::findKernelFamily(StringRef kernel) {
 
 bool opprof::metrics::isCollective(StringRef kernel) {
   static constexpr StringLiteral kParts[] = {
-      "nccl",      "all_reduce",     "allreduce",     "all_gather",
-      "allgather", "reduce_scatter", "reducescatter", "all_to_all",
-      "alltoall",  "all2all",        "multimem_",     "cross_device_reduce",
-      "nvshmem",   "userbuffers",    "mscclpp",       "deep_ep::"};
+      "nccl", "all_reduce", "allreduce", "all_gather", "allgather",
+      "reduce_scatter", "reducescatter", "all_to_all", "alltoall", "all2all",
+      "multimem_", "cross_device_reduce", "nvshmem", "userbuffers", "mscclpp",
+      // DeepEP, by whatever name it was built in.
+      "ep::internode", "ep::intranode"};
   for (StringRef part : kParts) {
     size_t at = kernel.find_insensitive(part);
     if (at == StringRef::npos)

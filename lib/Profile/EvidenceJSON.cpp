@@ -432,6 +432,8 @@ void fields(Fields &io, evidence::HostCopies &copies) {
   if (copies.hiddenNs || io.has("hidden_ns_per_step"))
     io.perStep("hidden_ns_per_step", copies.hiddenNs);
   io.value("pageable", copies.isPageable);
+  if (copies.pages || io.has("pages_per_step"))
+    io.countPerStep("pages_per_step", copies.pages);
   if (!copies.devices.empty() || io.has("devices"))
     io.list("devices", copies.devices);
 }

@@ -109,7 +109,10 @@ static std::string describeCheck(const Comparison &comparison,
   std::vector<std::string> slower = comparison.slowerBy(failAbovePct);
   std::string limit = formatShortest(failAbovePct) + " % of a step";
   if (slower.empty())
-    return "Nothing is slower by more than " + limit + ".";
+    return (comparison.isJudged()
+                ? "Nothing is slower by more than "
+                : "Not known: whether anything is slower by more than ") +
+           limit + ".";
   constexpr size_t kNamed = 5;
   std::string names = llvm::join(ArrayRef(slower).take_front(kNamed), ", ");
   if (slower.size() > kNamed)
@@ -274,8 +277,10 @@ void report::printDifferenceMarkdown(const Comparison &comparison,
     os << '\n';
   if (failAbovePct) {
     std::vector<std::string> slower = comparison.slowerBy(*failAbovePct);
-    os << (slower.empty() ? "✅ nothing is slower by more than "
-                          : "❌ slower by more than ")
+    os << (!slower.empty()         ? "❌ slower by more than "
+           : comparison.isJudged() ? "✅ nothing is slower by more than "
+                                   : "❔ not known: whether anything is slower "
+                                     "by more than ")
        << formatShortest(*failAbovePct) << " % of a step";
     for (auto [place, name] : llvm::enumerate(slower))
       os << (place ? ", " : ": ") << toCode(name);

@@ -501,10 +501,16 @@ static bool showsPyTorch(const Profile &profile) {
     return true;
   constexpr StringLiteral kParts[] = {"at::", "c10::", "triton_", "torch",
                                       "aten::"};
+  // TensorRT's genericReformat:: is none of them.
+  auto begins = [](StringRef name, StringRef part) {
+    size_t at = name.find(part);
+    while (at != StringRef::npos && at && isAlpha(name[at - 1]))
+      at = name.find(part, at + 1);
+    return at != StringRef::npos;
+  };
   return llvm::any_of(profile.kernels, [&](const Activity &kernel) {
-    return llvm::any_of(kParts, [&](StringRef part) {
-      return StringRef(kernel.name).contains(part);
-    });
+    return llvm::any_of(
+        kParts, [&](StringRef part) { return begins(kernel.name, part); });
   });
 }
 
@@ -693,6 +699,11 @@ std::string report::adviseOn(const Finding &finding, const Profile &profile) {
   else if (const auto *busy =
                std::get_if<evidence::DeviceBusy>(&finding.evidence))
     remedy = remedyOfIdle(*busy, profile);
+  else if (const auto *copies =
+               std::get_if<evidence::HostCopies>(&finding.evidence);
+           copies && 2 * copies->pages > copies->copies)
+    remedy = "Move them ahead and at once (cudaMemPrefetchAsync), say who uses "
+             "them (cudaMemAdvise), or take memory of the device.";
   if (remedy.empty() && !(device && device->kind == "cpu") &&
       !showsPyTorch(profile))
     remedy = remedyInCUDA(*kind);

@@ -409,6 +409,8 @@ std::string Prose::say(const evidence::HostCopies &copies) {
       formatCount(copies.copies, "copy", "copies"), timePerStep(copies.timeNs),
       formatBytes(copies.bytes / steps),
       copies.isPageable ? ", from or to pageable memory, which blocks the host"
+      : copies.pages    ? ", pages of unified memory that move when they are "
+                          "touched"
                         : "",
       longest.origin->hostOp.empty()
           ? longest.name.str()

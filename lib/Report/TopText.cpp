@@ -59,6 +59,10 @@ void report::printTop(const Profile &profile, std::optional<ItemKind> by,
       page.text("  ").text(Page::fit(item.detail, rest - name - 2), Style::Dim);
     page.end();
   }
+  // Where there is nothing, why.
+  if (table.items.empty())
+    for (const std::string &note : profile.notes)
+      page.paragraph("note: " + note, 6, 4);
   if (table.items.size() > number) {
     page.text(formatv("{0} more take {1}", table.items.size() - number,
                       formatTime((all - shown) / repeats))

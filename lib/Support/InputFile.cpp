@@ -1,11 +1,13 @@
 // Opens files to read, which may be no files.
 
 #include "opprof/Support/InputFile.h"
+#include "opprof/Support/TerminalText.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -77,7 +79,7 @@ static ErrorOr<std::unique_ptr<MemoryBuffer>> readPipe(int descriptor,
   struct statfs on;
   bool hasWriter =
       ::fstatfs(descriptor, &on) == 0 && on.f_type == kPipeFileSystem;
-  constexpr unsigned kWaitMs = 50;
+  constexpr unsigned kWaitMs = 50, kSaidAfterMs = 1000;
   unsigned waited = 0;
   std::vector<char> bytes;
   constexpr size_t kPiece = 1 << 16;
@@ -104,6 +106,11 @@ static ErrorOr<std::unique_ptr<MemoryBuffer>> readPipe(int descriptor,
       break;
     if (waited >= kWriterSeconds * 1000)
       return refuse(Refused::NoWriter);
+    if (waited == kSaidAfterMs)
+      errs() << toTerminalLines(("nobody writes into the pipe " + path +
+                                 " yet: it is waited for")
+                                    .str())
+             << '\n';
     ::usleep(kWaitMs * 1000);
     waited += kWaitMs;
   }

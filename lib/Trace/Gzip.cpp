@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 
@@ -177,4 +178,46 @@ void opprof::trace::writeGzip(StringRef data, raw_ostream &os) {
   size_t size = libdeflate_gzip_compress(compressor, data.data(), data.size(),
                                          packed.get(), capacity);
   os << StringRef(packed.get(), size);
+}
+
+struct GzipStream::State {
+  z_stream stream = {};
+  std::array<char, 1 << 16> packed;
+};
+
+GzipStream::GzipStream(raw_ostream &os)
+    : state(std::make_unique<State>()), os(os) {
+  // 16 is zlib's way to ask for gzip.
+  if (deflateInit2(&state->stream, /*level=*/6, Z_DEFLATED, 16 + MAX_WBITS,
+                   /*memLevel=*/8, Z_DEFAULT_STRATEGY) != Z_OK)
+    report_bad_alloc_error("not enough memory to compress");
+  SetBufferSize(state->packed.size());
+}
+
+GzipStream::~GzipStream() {
+  flush();
+  pack({}, /*isLast=*/true);
+  deflateEnd(&state->stream);
+}
+
+void GzipStream::pack(StringRef data, bool isLast) {
+  z_stream &stream = state->stream;
+  stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(data.data()));
+  stream.avail_in = data.size();
+  do {
+    stream.next_out = reinterpret_cast<Bytef *>(state->packed.data());
+    stream.avail_out = state->packed.size();
+    deflate(&stream, isLast ? Z_FINISH : Z_NO_FLUSH);
+    os << StringRef(state->packed.data(),
+                    state->packed.size() - stream.avail_out);
+  } while (stream.avail_out == 0);
+}
+
+void GzipStream::write_impl(const char *data, size_t size) {
+  position += size;
+  // zlib counts in 32 bits.
+  constexpr size_t kPiece = size_t(1) << 30;
+  for (StringRef left(data, size); !left.empty();
+       left = left.drop_front(std::min(left.size(), kPiece)))
+    pack(left.take_front(kPiece), /*isLast=*/false);
 }

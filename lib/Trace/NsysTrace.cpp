@@ -487,11 +487,11 @@ void Reader::readGraphs() {
 
 /// "HtoD": CUPTI's numbers, which nsys keeps.
 static StringRef copyKindOf(std::optional<int64_t> kind) {
-  static constexpr StringLiteral kKinds[] = {"Unknown", "HtoD", "DtoH", "HtoA",
-                                             "AtoH", "AtoA", "AtoD", "DtoA",
-                                             "DtoD", "HtoH", "PtoP",
-                                             // Pages of unified memory.
-                                             "HtoD", "DtoH", "DtoD"};
+  static constexpr StringLiteral kKinds[] = {
+      "Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD",
+      "HtoH", "PtoP",
+      // Pages of unified memory.
+      "HtoD (Unified)", "DtoH (Unified)", "DtoD (Unified)"};
   return kind && *kind >= 0 && *kind < int64_t(std::size(kKinds))
              ? kKinds[*kind]
              : kKinds[0];
@@ -519,7 +519,7 @@ void Reader::readCopies() {
                 "Memcpy " + copyKindOf(row.integer(kPlaces)).str();
             StringRef from = memory(row.integer(kPlaces + 2)),
                       to = memory(row.integer(kPlaces + 3));
-            if (!from.empty() && !to.empty())
+            if (!from.empty() && !to.empty() && !isOfPages(name))
               name += (" (" + from + " -> " + to + ")").str();
             size_t before = trace.activities.size();
             place(row, ActivityKind::Memcpy, name);

@@ -216,15 +216,3 @@ def write_run(folder: RunFolder, facts: dict[str, Any]) -> None:
     with replacing(folder.run) as file:
         json.dump({"version": 1, **facts}, file, indent=1)
         file.write("\n")
-
-
-def copy_trace(trace: Path, folder: RunFolder) -> None:
-    """The trace, compressed if it was not."""
-    import gzip
-
-    with trace.open("rb") as source, replacing(folder.trace, "wb") as target:
-        if source.peek(2)[:2] == b"\x1f\x8b":
-            shutil.copyfileobj(source, target)
-            return
-        with gzip.GzipFile(fileobj=target, mode="wb", mtime=0) as compressed:
-            shutil.copyfileobj(source, compressed)

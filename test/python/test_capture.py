@@ -30,6 +30,7 @@ PRELUDE = """
 import ctypes, json, os, sys, types
 import torch
 import opprof
+from opprof import tools
 from opprof.recording import capture, identity, library, metrics
 
 fake = ctypes.CDLL(os.environ["OPPROF_CUPTI_LIBRARY"])
@@ -309,7 +310,6 @@ def test_wrapper_lines_become_the_ids_of_launches(tmp_path: Path) -> None:
             identity.inductor_modules = lambda: [wrapper]
             with opprof.capture("run") as prof:
                 prof.step(lambda: (wrapper.call([1]), launch("more")))
-            prof.library.export_trace("run/capture.opcap", "run/trace.json")
             print(json.dumps({
                 "lines": [l.get("line") for l in prof.located_launches()],
                 "files": sorted({l["file"] for l in prof.located_launches() if "file" in l}),
@@ -320,11 +320,13 @@ def test_wrapper_lines_become_the_ids_of_launches(tmp_path: Path) -> None:
     )
     assert result["lines"] == [3, 5, 5, None]
     assert [Path(f).name for f in result["files"]] == ["wrapper.py"]
-    events = json.loads((tmp_path / "run" / "trace.json").read_text())["traceEvents"]
-    kernels = [e for e in events if e["cat"] == "kernel"]
-    assert [json.loads(e["args"]["opprof id"])["line"] for e in kernels[:3]] == [3, 5, 5]
-    assert "opprof id" not in kernels[3]["args"]
-    steps = [e for e in events if e["cat"] == "user_annotation"]
+    events = json.loads(gzip.decompress((tmp_path / "run" / "trace.json.gz").read_bytes()))[
+        "traceEvents"
+    ]
+    kernels = [e for e in events if e.get("cat") == "kernel"]
+    assert [e["args"]["launched_by"]["line"] for e in kernels[:3]] == [3, 5, 5]
+    assert "launched_by" not in kernels[3]["args"]
+    steps = [e for e in events if e.get("cat") == "user_annotation"]
     assert [e["name"] for e in steps] == ["ProfilerStep#0"]
 
 
@@ -346,9 +348,10 @@ def test_nodes_of_an_exported_graph_become_the_ids_of_launches(tmp_path: Path) -
             module = torch.fx.GraphModule({}, graph)
             with opprof.capture("run") as prof:
                 prof.step(lambda: identity.run_nodes(module, torch.ones(1)))
-            prof.library.export_trace("run/capture.opcap", "run/trace.json")
-            kernels = [e for e in json.load(open("run/trace.json"))["traceEvents"] if e["cat"] == "kernel"]
-            print(json.dumps({"nodes": [json.loads(e["args"]["opprof id"])["node"] for e in kernels]}))
+            import gzip
+            events = json.load(gzip.open("run/trace.json.gz"))["traceEvents"]
+            kernels = [e for e in events if e.get("cat") == "kernel"]
+            print(json.dumps({"nodes": [e["args"]["launched_by"]["node"] for e in kernels]}))
             """,
             tmp_path,
         )
@@ -459,9 +462,9 @@ def test_a_step_that_fails_half_way_keeps_what_it_launched(tmp_path: Path) -> No
                         way(prof)
                 except RuntimeError as error:
                     text = str(error)
-                prof.library.export_trace("run/capture.opcap", "run/trace.json")
+                tools.run_driver("report", "run/capture.opcap", "--perfetto=run/trace.json")
                 events = json.load(open("run/trace.json"))["traceEvents"]
-                assert {e["name"] for e in events if e["cat"] in ("kernel", "user_annotation")} == {
+                assert {e["name"] for e in events if e.get("cat") in ("kernel", "user_annotation")} == {
                     mark, "gemm"}, events
                 assert fake.fake_profiling() == 0 and not prof.library.native.opprof_capture_active()
             print(json.dumps({"error": text}))

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import opprof
-from opprof import timeline
 from opprof.commands.cli import main
 from opprof.commands.compare import diff, explain_text, top_text
 from opprof.errors import OpprofError
@@ -270,7 +269,30 @@ def test_with_few_steps_nothing_is_guessed(base: Path, tmp_path: Path) -> None:
     assert {item["verdict"] for item in result["items"]} == {"unknown"}
     assert "B has 2 steps" in result["notes"][0]
     assert "--iters 20" in result["notes"][0]
-    assert not diff([base], [short], fail_above=0.0)[1]
+    text, slower = diff([base], [short], fail_above=0.0)
+    assert slower is None
+    assert "Not known: whether anything is slower by more than 0 % of a step." in text
+    assert "❔ not known" in diff([base], [short], fail_above=0.0, form="markdown")[0]
+    # A check that cannot be made does not pass.
+    status, out, err = command("diff", base, short, "--fail-above", "1%")
+    assert status == 2 and "Not known" in out
+    assert "too few steps" in err and "--iters 20" in err
+
+
+def test_a_file_beside_itself_is_told(base: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.opprof.json"
+    link.symlink_to(base)
+    for other in (base, link):
+        result = compared(base, other)
+        assert result["notes"][0] == f"{base} is in A and in B: a file does not differ from itself"
+    assert not any("itself" in note for note in compared(base, new_like(base, tmp_path))["notes"])
+
+
+def new_like(base: Path, folder: Path) -> Path:
+    """The same run, in another file."""
+    copy = folder / "copy.opprof.json"
+    copy.write_bytes(base.read_bytes())
+    return copy
 
 
 def test_nodes_whose_numbers_moved_are_found_by_structure(base: Path, tmp_path: Path) -> None:
@@ -666,21 +688,73 @@ def test_the_recording_of_a_run_folder_is_in_its_timeline(new: Path, tmp_path: P
     assert operators() == 586
 
 
-def test_slices_of_modules_end_with_their_step() -> None:
+def test_slices_of_modules_end_with_their_step(new: Path, tmp_path: Path) -> None:
     """The host may be idle there, or another module's; copies are no kernels."""
-    rows = [
-        ("kernel", {"module": "a", "start_ns": 0, "duration_ns": 5, "step": 0}),
-        ("gpu_memcpy", {"module": "a", "start_ns": 5, "duration_ns": 5}),
-        ("kernel", {"module": "a", "start_ns": 20, "duration_ns": 5, "step": 0}),
-        ("kernel", {"module": "a", "start_ns": 90, "duration_ns": 5, "step": 1}),
-        ("kernel", {"module": "b", "start_ns": 95, "duration_ns": 5, "step": 1}),
-        ("kernel", {"module": "b", "start_ns": 100, "duration_ns": 5}),
+    same = {"device": 0, "stream": 7, "method": "none", "confidence": "unattributed"}
+    kernels = [
+        {"id": 0, "name": "k", "module": "a", "start_ns": 0, "duration_ns": 5, "step": 0, **same},
+        {"id": 1, "name": "k", "module": "a", "start_ns": 20, "duration_ns": 5, "step": 0, **same},
+        {"id": 2, "name": "k", "module": "a", "start_ns": 90, "duration_ns": 5, "step": 1, **same},
+        {"id": 3, "name": "k", "module": "b", "start_ns": 95, "duration_ns": 5, "step": 1, **same},
+        {"id": 4, "name": "k", "module": "b", "start_ns": 100, "duration_ns": 5, **same},
     ]
-    assert list(timeline._joined("module", rows, lambda row: row["module"])) == [
-        ("module", "a", 0, 25, {"kernels": 2}),
-        ("module", "a", 90, 5, {"kernels": 1}),
-        ("module", "b", 95, 10, {"kernels": 2}),
+    copy = {"id": 0, "name": "c", "kind": "memcpy", "module": "a", "start_ns": 5, **same}
+    steps = [
+        {"index": 0, "start_ns": 0, "end_ns": 50, "phase": "steady"},
+        {"index": 1, "start_ns": 50, "end_ns": 110, "phase": "steady"},
     ]
+    path = tmp_path / "made.opprof.json"
+    data = json.loads(new.read_text())
+    for kernel in [*kernels, copy]:
+        kernel |= {"phase": "steady", "nodes": []}
+    data |= {"steps": steps, "kernels": kernels, "copies": [{**copy, "duration_ns": 5}]}
+    data |= {"nodes": [], "findings": []}
+    path.write_text(json.dumps(data))
+    status, _, err = command("report", path, "--perfetto", tmp_path / "t.json")
+    assert status == 0, err
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert [
+        (e["name"], round(e["ts"] * 1000), round(e["dur"] * 1000), e["args"]["kernels"])
+        for e in events
+        if e.get("cat") == "module"
+    ] == [("a", 0, 25, 2), ("a", 90, 5, 1), ("b", 95, 10, 2)]
+
+
+def test_several_recordings_stand_on_one_clock(tmp_path: Path) -> None:
+    """That of the first; what says no time of day stands beside no other."""
+    for rank, base in ((0, 10**18), (1, 10**18 + 5_000)):
+        kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2}
+        made = {
+            "traceEvents": [{**kernel, "args": {"device": 0, "stream": 7}}],
+            "distributedInfo": {"rank": rank, "world_size": 2},
+            "baseTimeNanoseconds": base,
+        }
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(made))
+    files = [tmp_path / "rank0.json", tmp_path / "rank1.json"]
+    status, _, err = command("report", *files, "--perfetto", tmp_path / "all.json.gz")
+    assert status == 0, err
+    events = json.loads(gzip.decompress((tmp_path / "all.json.gz").read_bytes()))["traceEvents"]
+    shown = [(e["pid"], e["ts"]) for e in events if e.get("cat") == "kernel"]
+    assert shown == [("rank 0, 2", 0), ("rank 1, 2", 5)]
+    made = json.loads(files[1].read_text())
+    del made["baseTimeNanoseconds"]
+    files[1].write_text(json.dumps(made))
+    status, _, err = command("report", *files, "--perfetto", tmp_path / "none.json")
+    assert status == 1
+    assert "rank1.json: holds no clock" in err and "give it alone" in err
+    assert not (tmp_path / "none.json").exists()
+
+
+def test_kernels_of_a_capture_say_what_launched_them(tmp_path: Path) -> None:
+    """The line or node that the launch was marked with, and the number of the call."""
+    path = tmp_path / "capture.opcap"
+    path.write_bytes(host_recordings()["capture.opcap"])
+    status, _, err = command("report", path, "--perfetto", tmp_path / "t.json")
+    assert status == 0, err
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    kernels = [e["args"] for e in events if e.get("cat") == "kernel"]
+    assert len({args["id"] for args in kernels}) == len(kernels) == 70
+    assert all(args["launched_by"]["line"] and args["correlation"] for args in kernels)
 
 
 def test_a_device_may_have_no_name(tmp_path: Path) -> None:

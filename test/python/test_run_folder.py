@@ -1,6 +1,5 @@
 """Run folders made of files: which folders hold code, what is copied, what is refused."""
 
-import gzip
 import json
 import os
 import re
@@ -16,7 +15,7 @@ from opprof.commands.launches import launches_text
 from opprof.errors import OpprofError
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.files import replacing
-from opprof.run_folder import RunFolder, copy_trace
+from opprof.run_folder import RunFolder
 from opprof.tools import run_tool
 
 ROOT = Path(__file__).parents[2]
@@ -156,16 +155,6 @@ def test_a_run_folder_is_not_made_of_itself(tmp_path: Path) -> None:
     with pytest.raises(OpprofError, match="holds the files"):
         profile_from_files(graph, tmp_path, trace, tmp_path)
     assert (code / "output_code.py").is_file() and trace.is_file()
-
-
-@pytest.mark.parametrize("compressed", [False, True])
-def test_the_trace_is_compressed_once(tmp_path: Path, compressed: bool) -> None:
-    text = b'{"traceEvents": []}'
-    trace = tmp_path / "trace.json"
-    trace.write_bytes(gzip.compress(text) if compressed else text)
-    folder = RunFolder(tmp_path / "run")
-    copy_trace(trace, folder)
-    assert gzip.decompress(folder.trace.read_bytes()) == text
 
 
 def test_import_graph(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def kernels(trace: Path) -> list[dict[str, Any]]:
-    return [e for e in json.loads(trace.read_text())["traceEvents"] if e["cat"] == "kernel"]
+    return [e for e in json.loads(trace.read_text())["traceEvents"] if e.get("cat") == "kernel"]
 
 
 def test_an_unmodified_program_is_captured_and_its_status_kept(

@@ -129,10 +129,11 @@ def test_what_is_no_file_is_refused_or_read_to_its_end(tmp_path: Path) -> None:
     assert translated.returncode == 1 and "is a device, and no file" in translated.stderr
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    assert "a pipe into which nobody writes" in opprof("report", pipe).stderr
-    # Somebody who begins later than the reader.
-    writer = subprocess.Popen(["sh", "-c", 'sleep 1; cat "$0" >"$1"', str(profile), str(pipe)])
-    assert opprof("report", pipe).returncode == 0
+    # Somebody who begins later than the reader, who says that they are waited for.
+    writer = subprocess.Popen(["sh", "-c", 'sleep 6; cat "$0" >"$1"', str(profile), str(pipe)])
+    said = opprof("report", pipe)
+    assert said.returncode == 0
+    assert said.stderr.count(f"nobody writes into the pipe {pipe} yet") == 1
     assert writer.wait() == 0
     unnamed = subprocess.run(
         ["bash", "-c", f"{find_tool('opprof-driver')} report <(cat {profile})"], check=False

@@ -49,11 +49,10 @@ private:
   cl::SubCommand timelineCommand{
       "profile-timeline", "Make the profile and reports of one timeline"};
   cl::SubCommand reportCommand{"report", "Show profiles and recordings"};
-  cl::SubCommand hostCommand{"host-tracks",
-                             "Print what the host did in a recording, as JSON"};
   cl::SubCommand diffCommand{
       "diff", "Compare recordings with those given as --to; the exit "
-              "status is 3 where --fail-above is passed"};
+              "status is 3 where --fail-above is passed, and 4 where that is "
+              "not known"};
   cl::SubCommand topCommand{"top", "List what takes most of a recording"};
   cl::SubCommand explainCommand{"explain", "Explain a finding"};
   cl::SubCommand recommendCommand{
@@ -86,25 +85,15 @@ private:
       cl::init(0),
       cl::desc("The process that waits for this one, which does not "
                "outlive it")};
-  cl::opt<std::string> path{cl::Positional,
-                            cl::Required,
-                            cl::desc("PATH"),
-                            cl::cat(category),
-                            cl::sub(importCommand),
-                            cl::sub(mapCommand),
-                            cl::sub(profileCommand),
-                            cl::sub(filesCommand),
-                            cl::sub(timelineCommand),
-                            cl::sub(reportCommand),
-                            cl::sub(hostCommand),
-                            cl::sub(diffCommand),
-                            cl::sub(topCommand),
-                            cl::sub(explainCommand),
-                            cl::sub(recommendCommand),
-                            cl::sub(launchesCommand),
-                            cl::sub(checkCommand),
-                            cl::sub(clearCommand),
-                            cl::sub(selectCommand),
+  cl::opt<std::string> path{cl::Positional,           cl::Required,
+                            cl::desc("PATH"),         cl::cat(category),
+                            cl::sub(importCommand),   cl::sub(mapCommand),
+                            cl::sub(profileCommand),  cl::sub(filesCommand),
+                            cl::sub(timelineCommand), cl::sub(reportCommand),
+                            cl::sub(diffCommand),     cl::sub(topCommand),
+                            cl::sub(explainCommand),  cl::sub(recommendCommand),
+                            cl::sub(launchesCommand), cl::sub(checkCommand),
+                            cl::sub(clearCommand),    cl::sub(selectCommand),
                             cl::sub(deriveCommand)};
   cl::list<std::string> others{cl::Positional,         cl::ZeroOrMore,
                                cl::desc("PATH..."),    cl::cat(category),
@@ -188,11 +177,8 @@ private:
                                 cl::sub(timelineCommand),
                                 cl::desc("A capture or a trace")};
   cl::opt<std::string> observed{
-      "operators",
-      cl::cat(category),
-      cl::value_desc("file"),
+      "operators", cl::cat(category), cl::value_desc("file"),
       cl::sub(timelineCommand),
-      cl::sub(hostCommand),
       cl::desc("What the observer recorded beside the capture")};
   cl::opt<std::string> process{
       "process", cl::cat(category), cl::value_desc("-rRANK-pPID"),
@@ -212,6 +198,10 @@ private:
   cl::opt<std::string> html{"html", cl::cat(category), cl::value_desc("file"),
                             cl::sub(reportCommand),
                             cl::desc("Write an HTML page")};
+  cl::opt<std::string> perfetto{
+      "perfetto", cl::cat(category), cl::value_desc("file"),
+      cl::sub(reportCommand),
+      cl::desc("Write a trace for Perfetto, of one recording or of several")};
   cl::opt<std::string> ceilings{
       "ceilings", cl::cat(category), cl::value_desc("file"),
       cl::sub(reportCommand),
@@ -294,11 +284,13 @@ Error CommandLine::runDiff(int &status) {
   }
   std::vector<std::string> from = {path};
   append_range(from, others);
-  Expected<bool> isSlower = showDifference(
+  Expected<CheckResult> result = showDifference(
       from, std::vector<std::string>(to.begin(), to.end()), options);
-  if (!isSlower)
-    return isSlower.takeError();
-  status = *isSlower ? 3 : 0;
+  if (!result)
+    return result.takeError();
+  status = *result == CheckResult::Slower    ? 3
+           : *result == CheckResult::Unknown ? 4
+                                             : 0;
   return Error::success();
 }
 
@@ -334,18 +326,18 @@ Error CommandLine::run(int &status) {
   if (deriveCommand)
     return deriveMetrics(path);
   if (reportCommand) {
-    if (asJSON && !html.empty())
-      return createStringError(
-          "--json and --html are two forms: give one of them");
+    if (asJSON + !html.empty() + !perfetto.empty() > 1)
+      return createStringError("--json, --html and --perfetto are forms: give "
+                               "one of them");
     ReportForm form = asJSON         ? ReportForm::JSON
                       : html.empty() ? ReportForm::Text
                                      : ReportForm::HTML;
     std::vector<std::string> paths = {path};
     append_range(paths, others);
+    if (!perfetto.empty())
+      return writePerfetto(paths, perfetto);
     return showReport(paths, form, html, ceilings, getPageOptions());
   }
-  if (hostCommand)
-    return showHostTracks(path, observed);
   Session session(elapsed);
   if (timelineCommand)
     return profileTimeline(session, folder, timeline, observed, graph,

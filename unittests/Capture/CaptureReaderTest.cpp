@@ -178,14 +178,14 @@ TEST(CaptureReaderTest, RandomBytesNeverCrash) {
 }
 
 /// Files in a folder of their own.
-class CaptureMergeTest : public ::testing::Test {
+class RankMeasuresTest : public ::testing::Test {
 protected:
-  CaptureMergeTest()
+  RankMeasuresTest()
       : folder(std::filesystem::temp_directory_path() /
                ("opprof-merge-" + std::to_string(::getpid()))) {
     std::filesystem::create_directory(folder);
   }
-  ~CaptureMergeTest() override { std::filesystem::remove_all(folder); }
+  ~RankMeasuresTest() override { std::filesystem::remove_all(folder); }
 
   std::string path(const std::string &name) { return (folder / name).string(); }
   std::string text(const std::string &name) {
@@ -217,7 +217,7 @@ protected:
   std::string error;
 };
 
-TEST_F(CaptureMergeTest, CommunicationIsExposedWhereNoKernelCoversIt) {
+TEST_F(RankMeasuresTest, CommunicationIsExposedWhereNoKernelCoversIt) {
   // The all-reduce of 3000 … 4000 is covered from 2500 to 3200 and from 3900;
   // kernels come in any order, and what overlaps counts once.
   std::vector<RankCapture> ranks = {
@@ -228,8 +228,7 @@ TEST_F(CaptureMergeTest, CommunicationIsExposedWhereNoKernelCoversIt) {
             {"gemm", 2500, 3200},
             {"NCCLkernel", 6000, 6010}}),
       rank(3, 1'000'500, {{"ncclDevKernel_AllReduce", 900, 800}})};
-  ASSERT_TRUE(mergeCaptures(ranks, path("t.json"), path("m.json"), error))
-      << error;
+  ASSERT_TRUE(measureRanks(ranks, path("m.json"), error)) << error;
   std::string measures = text("m.json");
   EXPECT_NE(measures.find("\"kernels\": 5, \"compute_ns\": 1800, "
                           "\"communication_ns\": 1010, \"exposed_ns\": 710"),
@@ -243,93 +242,52 @@ TEST_F(CaptureMergeTest, CommunicationIsExposedWhereNoKernelCoversIt) {
   // One that has no end is 0 long, and its clock is 500 ns later.
   EXPECT_NE(measures.find("\"exposed_ns\": 0,"), std::string::npos);
   EXPECT_NE(measures.find("[0, 400, 400]"), std::string::npos) << measures;
-  std::string trace = text("t.json");
-  EXPECT_NE(trace.find("\"pid\": \"rank 0, 0\", \"tid\": 0, \"ts\": 2.900, "
-                       "\"dur\": 0.600"),
-            std::string::npos)
-      << trace;
-  EXPECT_NE(trace.find("\"pid\": \"rank 3, 0\", \"tid\": 0, \"ts\": 0.400"),
-            std::string::npos);
 }
 
-TEST_F(CaptureMergeTest, NamesAreUTF8WhateverTheyWere) {
-  RankCapture capture =
-      rank(0, 1'000'000,
-           {{"µ \xe5\xb1\x82 \xf0\x9f\x99\x82 \"a\\\n", 1000, 1001},
-            {"\xff|\xc3|\xc0\x80|\xed\xa0\x80|\xf4\x90\x80\x80", 1000, 1001}});
-  ASSERT_TRUE(exportChromeTrace(capture.path, path("t.json"), error)) << error;
-  std::string trace = text("t.json");
-  EXPECT_NE(trace.find("\"µ \xe5\xb1\x82 \xf0\x9f\x99\x82 \\\"a\\\\\\u000a\""),
-            std::string::npos)
-      << trace;
-  std::string bad = "\\ufffd";
-  EXPECT_NE(trace.find("\"" + bad + "|" + bad + "|" + bad + bad + "|" + bad +
-                       bad + bad + "|" + bad + bad + bad + bad + "\""),
-            std::string::npos)
-      << trace;
-}
-
-TEST_F(CaptureMergeTest, AClockMayBeBehindTheFirst) {
-  ASSERT_TRUE(mergeCaptures({rank(0, 1'000'000, {{"a", 1000, 1001}}),
-                             rank(1, 990'000, {{"a", 1000, 1001}})},
-                            path("t.json"), path("m.json"), error))
+TEST_F(RankMeasuresTest, NamesAreUTF8WhateverTheyWere) {
+  ASSERT_TRUE(measureRanks(
+      {rank(0, 1'000'000,
+            {{"nccl µ \xe5\xb1\x82 \xf0\x9f\x99\x82 \"a\\\n", 1000, 1001},
+             {"nccl\xff|\xc3|\xc0\x80|\xed\xa0\x80|\xf4\x90\x80\x80", 1000,
+              1001}})},
+      path("m.json"), error))
       << error;
-  EXPECT_NE(text("t.json").find("\"ts\": -10.000"), std::string::npos)
-      << text("t.json");
+  std::string measures = text("m.json");
+  EXPECT_NE(measures.find(
+                "\"nccl µ \xe5\xb1\x82 \xf0\x9f\x99\x82 \\\"a\\\\\\u000a\""),
+            std::string::npos)
+      << measures;
+  std::string bad = "\\ufffd";
+  EXPECT_NE(measures.find("\"nccl" + bad + "|" + bad + "|" + bad + bad + "|" +
+                          bad + bad + bad + "|" + bad + bad + bad + bad + "\""),
+            std::string::npos)
+      << measures;
 }
 
-TEST_F(CaptureMergeTest, AFailureNamesTheFileAndLeavesNothing) {
+TEST_F(RankMeasuresTest, AClockMayBeBehindTheFirst) {
+  ASSERT_TRUE(measureRanks({rank(0, 1'000'000, {{"nccl", 1000, 1001}}),
+                            rank(1, 990'000, {{"nccl", 1000, 1001}})},
+                           path("m.json"), error))
+      << error;
+  EXPECT_NE(text("m.json").find("[0, -10000, -9999]"), std::string::npos)
+      << text("m.json");
+}
+
+TEST_F(RankMeasuresTest, AFailureNamesTheFileAndLeavesNothing) {
   RankCapture good = rank(0, 1'000'000, {{"a", 1000, 1001}});
   for (uint64_t realtime : {uint64_t(0), ~uint64_t(0)}) {
-    EXPECT_FALSE(mergeCaptures({good, rank(1, realtime, {{"a", 1, 2}})},
-                               path("t.json"), path("m.json"), error));
+    EXPECT_FALSE(measureRanks({good, rank(1, realtime, {{"a", 1, 2}})},
+                              path("m.json"), error));
     EXPECT_NE(error.find("rank1.opcap: holds no clock"), std::string::npos);
   }
-  EXPECT_FALSE(mergeCaptures({good, {path("none.opcap"), 1}}, path("t.json"),
-                             path("m.json"), error));
-  EXPECT_NE(error.find("none.opcap: cannot be opened"), std::string::npos);
   EXPECT_FALSE(
-      mergeCaptures({good}, path("none/t.json"), path("m.json"), error));
+      measureRanks({good, {path("none.opcap"), 1}}, path("m.json"), error));
+  EXPECT_NE(error.find("none.opcap: cannot be opened"), std::string::npos);
+  EXPECT_FALSE(measureRanks({good}, path("none/m.json"), error));
   EXPECT_NE(error.find("cannot be written"), std::string::npos);
   size_t files = 0;
   for (auto &entry : std::filesystem::directory_iterator(folder))
     files += entry.path().extension() != ".opcap";
   EXPECT_EQ(files, 0u);
-}
-
-TEST_F(CaptureMergeTest, OperatorsAloneAreNoEmptyTrace) {
-  CaptureFileBuilder builder;
-  builder.meta("recorder", "opprof observer");
-  std::ofstream(path("operators.opcap"), std::ios::binary) << builder.bytes;
-  EXPECT_FALSE(
-      exportChromeTrace(path("operators.opcap"), path("t.json"), error));
-  EXPECT_NE(
-      error.find("operators.opcap: holds the operators that the host ran"),
-      std::string::npos)
-      << error;
-  EXPECT_NE(error.find("--perfetto"), std::string::npos);
-  EXPECT_FALSE(std::filesystem::exists(path("t.json")));
-}
-
-TEST(CaptureReaderTest, AFailedExportLeavesNothingBehind) {
-  auto folder = std::filesystem::temp_directory_path() /
-                ("opprof-export-" + std::to_string(::getpid()));
-  std::filesystem::create_directory(folder);
-  std::string file = goodFile();
-  file[sizeof(FileHeader) + 40] ^= 1;
-  std::ofstream(folder / "bad.opcap", std::ios::binary) << file;
-  std::string error;
-  EXPECT_FALSE(exportChromeTrace((folder / "bad.opcap").string(),
-                                 (folder / "out.json").string(), error));
-  EXPECT_NE(error.find("bad.opcap: at byte"), std::string::npos) << error;
-  EXPECT_FALSE(exportChromeTrace((folder / "none.opcap").string(),
-                                 (folder / "out.json").string(), error));
-  EXPECT_NE(error.find("cannot be opened"), std::string::npos);
-  size_t files = 0;
-  for ([[maybe_unused]] auto &entry :
-       std::filesystem::directory_iterator(folder))
-    ++files;
-  EXPECT_EQ(files, 1u);
-  std::filesystem::remove_all(folder);
 }
 } // namespace

@@ -341,6 +341,31 @@ TEST_F(FindingsTest, KernelsOfBeforeAreToldFromTheStepsOwn) {
   EXPECT_EQ(get<evidence::WallTime>().kernels, 1);
 }
 
+TEST_F(FindingsTest, PagesOfUnifiedMemoryAreTold) {
+  addKernel(0, 50'000).stream = 7;
+  Activity &copy = profile.copies.emplace_back();
+  copy.kind = ActivityKind::Memcpy;
+  copy.name = "Memcpy HtoD (Unified)";
+  copy.startNs = 60'000;
+  copy.durationNs = 20'000;
+  copy.step = 0;
+  compute();
+  EXPECT_EQ(get<evidence::HostCopies>().pages, 1u);
+  EXPECT_EQ(get<evidence::HostCopies>().timeNs, 20'000);
+}
+
+TEST_F(FindingsTest, IdleTimeBetweenWhatWasLaunchedBeforeAWaitIsNotItsCost) {
+  profile.steps = {{0, 0, 100'000, Phase::Steady}};
+  addKernel(0, 40'000).launchStartNs = -9'000;
+  // Launched before the wait, and begun 10 us after the first ended; the third
+  // one is launched when the wait is over.
+  addKernel(50'000, 20'000).launchStartNs = -4'000;
+  addKernel(90'000, 10'000).launchStartNs = 80'000;
+  profile.synchronizations = {{"cudaStreamSynchronize", 1'000, 71'000}};
+  compute();
+  EXPECT_EQ(get<evidence::Synchronizations>().deviceIdleNs, 2'000);
+}
+
 TEST_F(FindingsTest, CopiesThatKernelsHideCostNothing) {
   addKernel(0, 50'000).stream = 7;
   Activity &copy = profile.copies.emplace_back();
@@ -1163,6 +1188,34 @@ TEST_F(LineFindingsTest, AGradientLoopCostsItsCalls) {
   EXPECT_EQ(get<evidence::GradientLoop>().savedNs, 60 * 2'000);
 }
 
+TEST_F(LineFindingsTest, ANormByHandIsOneOfAGradientLoop) {
+  for (int parameter = 0; parameter < 20; ++parameter) {
+    run("aten::pow", "train.py:5", 4'000, Part::None);
+    run("aten::sum", "train.py:5", 4'000, Part::None);
+    run("aten::add", "train.py:5", 1'000, Part::None);
+  }
+  for (int parameter = 0; parameter < 20; ++parameter)
+    run("aten::mul_", "train.py:8", 9'000, Part::None);
+  compute();
+  EXPECT_EQ(get<evidence::GradientLoop>().source, "train.py:5");
+  EXPECT_FALSE(find(FindingKind::ParameterLoop));
+}
+
+TEST_F(LineFindingsTest, ASparseGradientIsNoneOfAWholeTable) {
+  run("aten::embedding_bag", "model.py:5");
+  run("aten::_embedding_bag_backward", "model.py:5", 39'000, Part::Backward);
+  run("aten::relu", "model.py:20");
+  compute();
+  EXPECT_TRUE(find(FindingKind::DenseEmbeddingGradient));
+  for (Activity &kernel : profile.kernels)
+    if (kernel.part == Part::Backward)
+      profile.changeOrigin(kernel, [&](Origin &origin) {
+        origin.hostOp = "aten::_embedding_bag_sparse_backward";
+      });
+  compute();
+  EXPECT_FALSE(find(FindingKind::DenseEmbeddingGradient));
+}
+
 TEST_F(LineFindingsTest, ATablesGradientCostsTheOptimizerToo) {
   auto sized = [&](llvm::StringRef dims, Activity &kernel) {
     profile.operators.emplace_back().inputDims = dims.str();
@@ -1583,6 +1636,31 @@ TEST_F(PlayedFindingsTest, PageableCopiesCostTheWaitAndTheSlowerCopy) {
   EXPECT_EQ(found.savedNs, 304'000);
   // The wait is the copy's.
   EXPECT_FALSE(find(FindingKind::HostWait));
+}
+
+TEST_F(PlayedFindingsTest, CopiesThatTakeNoTimeOfAStepAreNotNamed) {
+  // All that they take, 4 us and 1 of the call, is less than a hundredth.
+  copy("HtoD (Pageable -> Device)", 0, 1'000, 2'000, 4'000, "aten::to",
+       "train.py:5")
+      .bytes = 2'000;
+  launch(10'000, 600'000);
+  compute();
+  EXPECT_FALSE(find(FindingKind::PageableCopies));
+}
+
+TEST_F(PlayedFindingsTest, CopiesThatWouldTakeAsLongPinnedAreNotNamed) {
+  // They take half of the step, at the rate of pinned memory, and the host
+  // waits for none.
+  copy("HtoD (Pageable -> Device)", 0, 4'000, 6'000, 300'000, "aten::to",
+       "train.py:5")
+      .bytes = 6'000'000;
+  launch(10'000, 300'000);
+  compute();
+  EXPECT_FALSE(find(FindingKind::PageableCopies));
+  // At a tenth of that rate they are.
+  profile.copies.front().bytes = 600'000;
+  compute();
+  EXPECT_TRUE(find(FindingKind::PageableCopies));
 }
 
 TEST_F(PlayedFindingsTest, APageableCopyHoldsUpItsCallWhereItIsNotWaitedFor) {

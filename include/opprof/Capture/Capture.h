@@ -223,15 +223,12 @@ OPPROF_CAPTURE_API int opprof_metrics_passes(const char *chip,
 
 /* --- Files --------------------------------------------------------------- */
 
-OPPROF_CAPTURE_API int opprof_capture_export_trace(const char *path,
-                                                   const char *output);
-/** One trace of `count` captures, each of the rank of the same place, on the
- *  clock of the first; `measures` is the JSON file for what communication costs
- *  them. */
-OPPROF_CAPTURE_API int opprof_capture_merge(const char *const *paths,
-                                            const uint32_t *ranks, size_t count,
-                                            const char *trace,
-                                            const char *measures);
+/** What communication costs `count` captures, each of the rank of the same
+ *  place, on the clock of the first: JSON in the file `measures`. */
+OPPROF_CAPTURE_API int opprof_capture_measure_ranks(const char *const *paths,
+                                                    const uint32_t *ranks,
+                                                    size_t count,
+                                                    const char *measures);
 /** As opprof_capture_info: returns the length that the text needs, 0 on error.
  */
 OPPROF_CAPTURE_API size_t opprof_capture_summarize(const char *path,

@@ -91,25 +91,18 @@ private:
 /// A kernel's name as its source has it; other names as they are.
 std::string demangled(const std::string &name);
 
-/// Writes the capture at `path` as a Chrome trace in Kineto's key names, which
-/// Perfetto, torch's tools and opprof's trace reader take. Writes to a
-/// temporary file and renames. On failure returns false and fills `error`.
-bool exportChromeTrace(const std::string &path, const std::string &output,
-                       std::string &error);
-
 /// A capture and the rank that it counts as.
 struct RankCapture {
   std::string path;
   uint32_t rank = 0;
 };
 
-/// Writes captures as one Chrome trace, on the clock of the first, and into
-/// `measures` as JSON what communication costs each rank: how long kernels of
-/// NCCL and others ran, how much of the former no other kernel covers, and when
-/// each collective ran. On failure returns false and fills `error`.
-bool mergeCaptures(const std::vector<RankCapture> &captures,
-                   const std::string &trace, const std::string &measures,
-                   std::string &error);
+/// Writes into `measures` as JSON what communication costs each rank, on the
+/// clock of the first: how long kernels of NCCL and others ran, how much of the
+/// former no other kernel covers, and when each collective ran. On failure
+/// returns false and fills `error`.
+bool measureRanks(const std::vector<RankCapture> &captures,
+                  const std::string &measures, std::string &error);
 
 /// One line per kind of record with its count, kernels' total time and whether
 /// the file is complete.

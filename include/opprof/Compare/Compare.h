@@ -117,6 +117,10 @@ struct Comparison {
   /// What is slower by more than `percent` of A's step: the step, its kernel
   /// time, items. As JSON and pages name them.
   std::vector<std::string> slowerBy(double percent) const;
+  /// Whether both sides have enough repeats for anything to be called changed.
+  bool isJudged() const {
+    return a.repeats >= kFewestRepeats && b.repeats >= kFewestRepeats;
+  }
 };
 
 /// Compares recordings: each profile, and the file that it was read from.

@@ -67,11 +67,10 @@ llvm::Error showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
                        llvm::StringRef file, llvm::StringRef ceilings,
                        const report::TextOptions &page);
 
-/// Prints what the host did in a recording (trace::writeHostTracks); nothing of
-/// a profile. `operators` is what the observer recorded beside a capture, or
-/// empty.
-llvm::Error showHostTracks(const std::string &file,
-                           const std::string &operators);
+/// Writes what run folders or files hold as one trace for Perfetto, compressed
+/// where the name of `file` ends so. Several stand on the clock of the first.
+llvm::Error writePerfetto(llvm::ArrayRef<std::string> paths,
+                          llvm::StringRef file);
 
 enum class DifferenceForm : uint8_t { Text, Markdown, JSON };
 
@@ -84,11 +83,18 @@ struct DifferenceOptions {
   report::TextOptions page;
 };
 
-/// Compares what paths hold, at least one a side, on stdout. True where
-/// something is slower by more than a check allows.
-llvm::Expected<bool> showDifference(llvm::ArrayRef<std::string> a,
-                                    llvm::ArrayRef<std::string> b,
-                                    const DifferenceOptions &options);
+/// How a check ended that was asked to fail above a share of a step.
+enum class CheckResult : uint8_t {
+  Passed,
+  Slower,
+  Unknown, ///< too few steps to tell changes from noise
+};
+
+/// Compares what paths hold, at least one a side, on stdout; without a check it
+/// passes.
+llvm::Expected<CheckResult> showDifference(llvm::ArrayRef<std::string> a,
+                                           llvm::ArrayRef<std::string> b,
+                                           const DifferenceOptions &options);
 
 /// Lists what takes most of the one recording that `path` stands for.
 llvm::Error showTop(const std::string &path,

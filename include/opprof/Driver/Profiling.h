@@ -9,6 +9,7 @@
 #include "opprof/Launch/LaunchMap.h"
 #include "opprof/Profile/Ceilings.h"
 #include "opprof/Profile/Profile.h"
+#include "opprof/Report/PerfettoTrace.h"
 #include "opprof/Support/PartitionMap.h"
 #include "opprof/Trace/Reader.h"
 
@@ -64,6 +65,12 @@ llvm::Error writeTextReport(const profile::Profile &profile,
                             llvm::StringRef file);
 llvm::Error writeHTMLReport(const profile::Profile &profile,
                             llvm::StringRef file);
+
+/// A trace for Perfetto of so many recordings, which `add` puts into it one
+/// after the other; compressed where the file's name ends so. "-" is stdout.
+llvm::Error
+writeTimeline(llvm::StringRef file, size_t recordings,
+              llvm::function_ref<llvm::Error(report::PerfettoTrace &)> add);
 
 /// The profile and both pages at their places.
 llvm::Error writeResults(const profile::Profile &profile,

@@ -257,6 +257,8 @@ struct HostCopies {
   std::vector<CopiesOfDevice> devices;
   /// Of `timeNs` what kernels of the same device hide.
   int64_t hiddenNs = 0;
+  /// Of `copies` those that move pages of unified memory.
+  uint64_t pages = 0;
 };
 
 /// What one line of the program costs.

@@ -16,8 +16,9 @@ namespace opprof {
 
 /// As much is read of a pipe; what is larger is given as a file.
 inline constexpr uint64_t kMaxPiped = uint64_t(1) << 30;
-/// So long a pipe of a name is waited for that nobody has opened to write.
-inline constexpr unsigned kWriterSeconds = 5;
+/// So long a pipe of a name is waited for that nobody has opened to write;
+/// after a second a line on stderr says so.
+inline constexpr unsigned kWriterSeconds = 600;
 
 /// The content of a file, or of a pipe; "-" is stdin. Refused are folders,
 /// devices and sockets, which hold nothing that has an end.

@@ -22,6 +22,11 @@ enum class ActivityKind : uint8_t { Kernel, Memcpy, Memset };
 llvm::StringRef stringify(ActivityKind kind);
 std::optional<ActivityKind> parseActivityKind(llvm::StringRef text);
 
+/// Whether a copy of that name moves pages of unified memory: no call starts it.
+inline bool isOfPages(llvm::StringRef copy) {
+  return copy.ends_with("(Unified)");
+}
+
 /// The kind of a source that has counters and no timeline: Nsight Compute.
 inline constexpr llvm::StringLiteral kNcuKind = "ncu";
 

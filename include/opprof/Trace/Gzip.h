@@ -48,6 +48,23 @@ llvm::Expected<PaddedText> readMaybeGzip(llvm::StringRef data,
                                          llvm::StringRef name,
                                          const GzipLimits &limits = {});
 
+/// Compresses what is printed into another stream, piece by piece.
+class GzipStream : public llvm::raw_ostream {
+public:
+  explicit GzipStream(llvm::raw_ostream &os);
+  ~GzipStream() override;
+
+private:
+  void write_impl(const char *data, size_t size) override;
+  uint64_t current_pos() const override { return position; }
+  void pack(llvm::StringRef data, bool isLast);
+
+  struct State;
+  std::unique_ptr<State> state;
+  llvm::raw_ostream &os;
+  uint64_t position = 0;
+};
+
 /// Writes `data` compressed, or as it is where it is so already.
 void writeGzip(llvm::StringRef data, llvm::raw_ostream &os);
 

@@ -419,7 +419,7 @@ def _percent(text: str) -> float:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from opprof.commands.report import report_html, report_json, report_text
+    from opprof.commands.report import report_html, report_json, report_perfetto, report_text
 
     if options.parquet is not None:
         from opprof.loading import load
@@ -431,14 +431,11 @@ def _report(options: argparse.Namespace) -> None:
         for file in load(options.files[0]).to_parquet(options.parquet):
             print(f"wrote {file}", file=sys.stderr)
     elif options.perfetto is not None:
-        from opprof.timeline import write_timeline
-
-        if len(options.files) > 1:
-            raise OpprofError("--perfetto writes one recording", remedy="give one of the files")
         if options.ceilings is not None:
             raise OpprofError("--ceilings changes no timeline", remedy="leave it out")
-        write_timeline(options.files[0], options.perfetto)
-        print(f"wrote {options.perfetto}", file=sys.stderr)
+        sys.stdout.write(report_perfetto(options.files, options.perfetto))
+        if str(options.perfetto) != "-":
+            print(f"wrote {options.perfetto}", file=sys.stderr)
     elif options.json:
         sys.stdout.write(report_json(options.files, ceilings=options.ceilings))
     elif options.html is not None:
@@ -478,7 +475,7 @@ def _add_report(commands: _Commands) -> None:
         "--perfetto",
         type=Path,
         metavar="FILE",
-        help="write a trace for ui.perfetto.dev to FILE (.json, .json.gz): what the host did, streams, and beside them nodes, partitions, modules and counters, of one recording",
+        help="write a trace for ui.perfetto.dev to FILE (.json, .json.gz): what the host did, streams, and beside them nodes, partitions, modules and counters; of several recordings, as of ranks, on one clock",
     )
     form.add_argument(
         "--html", type=Path, metavar="FILE", help="write the page to FILE; - is stdout"
@@ -560,6 +557,11 @@ def _diff(options: argparse.Namespace) -> int:
         width=options.width,
     )
     print(printed, end="")
+    if slower is None:
+        raise OpprofError(
+            "whether anything is slower is not known: there are too few steps to tell a change from noise",
+            remedy="record more steps (`opprof profile --iters 20`), or give more recordings",
+        )
     return 1 if slower else 0
 
 
@@ -569,7 +571,7 @@ def _add_diff(commands: _Commands) -> None:
         help="say what became slower from one recording to another, and how sure that is",
         description="Compares two recordings, or two sets of them, item by item. What is called a change is more than the steps of "
         "each side differ among themselves. The exit status is 0, 1 where something is slower by more than --fail-above, and 2 "
-        "where the files cannot be compared.",
+        "where the files cannot be compared, or have too few steps for --fail-above.",
     )
     parser.add_argument(
         "files",

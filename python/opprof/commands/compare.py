@@ -8,6 +8,8 @@ from opprof.tools import ask_driver, run_driver
 
 #: The status with which opprof-driver says that something is slower than a check allows.
 _SLOWER = 3
+#: And that steps are too few to tell.
+_UNKNOWN = 4
 
 
 def diff(
@@ -19,8 +21,9 @@ def diff(
     form: str = "text",
     width: int | None = None,
     color: bool | None = None,
-) -> tuple[str, bool]:
-    """The comparison of B with A as `form` says, and whether something is slower by more than `fail_above` percent of a step."""
+) -> tuple[str, bool | None]:
+    """The comparison of B with A as `form` says, and whether something is slower by more than `fail_above` percent of a step: None
+    where the steps are too few to tell."""
     options = [f"--to={path}" for path in b]
     options.append(f"--format={form}")
     if by is not None:
@@ -34,9 +37,9 @@ def diff(
         *options,
         *page_options(width, color),
         others=others,
-        answers=(0, _SLOWER),
+        answers=(0, _SLOWER, _UNKNOWN),
     )
-    return printed.decode(), status == _SLOWER
+    return printed.decode(), None if status == _UNKNOWN else status == _SLOWER
 
 
 def top_text(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opprof.commands.report import report_perfetto
 from opprof.errors import OpprofError
 from opprof.files import make_folder, read_json, scratch_folder
 from opprof.recording.library import Library, summary_counts
@@ -151,8 +152,9 @@ def merge(paths: Sequence[Path], output: Path) -> Merged:
     make_folder(output.parent)
     with scratch_folder() as scratch:
         measures = scratch / "measures.json"
-        library.merge(captures, str(output), str(measures))
+        library.measure_ranks(captures, str(measures))
         found = read_json(measures)["ranks"]
+    report_perfetto([Path(file) for _, file in captures], output)
     collectives = []
     for entry in found:
         names, runs = entry.pop("names"), entry.pop("collectives")

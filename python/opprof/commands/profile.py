@@ -448,7 +448,6 @@ def _capture(
     if prof.stats.lost:
         progress(f"{prof.stats.lost} records of the timeline were lost")
         facts["timeline"]["lost"] = prof.stats.lost
-    prof.write_trace(folder)
     if ended is not None:
         raise ended
     mode = "unique" if options.counters is None else options.counters

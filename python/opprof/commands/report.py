@@ -35,3 +35,8 @@ def report_json(paths: Path | Sequence[Path], *, ceilings: Path | None = None) -
 def report_html(paths: Path | Sequence[Path], target: Path, *, ceilings: Path | None = None) -> str:
     """Writes the self-contained page; to `-`, it is what is returned."""
     return _show(paths, ceilings, f"--html={target}").decode()
+
+
+def report_perfetto(paths: Path | Sequence[Path], target: Path) -> str:
+    """Writes a trace for Perfetto of one recording, or of several on one clock; to `-`, it is what is returned."""
+    return _show(paths, None, f"--perfetto={target}").decode()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from opprof.chain import import_graph, report_timeline
-from opprof.commands.report import report_text
+from opprof.commands.report import report_perfetto, report_text
 from opprof.errors import OpprofError
 from opprof.export.step_region import forward_graph, read_step, reading
 from opprof.files import check_own, read_json, replacing, scratch_folder
@@ -608,7 +608,9 @@ def report_captures(captures: Sequence[Path], output: Path) -> None:
         else:
             progress(f"{entry.name} ran nothing on a device: there is nothing to report of it")
         try:
-            _export_trace(entry.capture)
+            # Of what has no profile, the capture alone is shown.
+            shows = bool(shown) and shown[-1][0] is entry
+            _export_trace(entry.capture, shown[-1][1].profile if shows else entry.capture)
         except Exception as error:
             _failed(f"no trace of {entry.capture}, which is kept", error)
     _show_all(shown)
@@ -657,7 +659,7 @@ def _summarized(capture: Path) -> Recorded | None:
     return Recorded(capture, counts.get("rank"), process, work)
 
 
-def _export_trace(capture: Path) -> None:
+def _export_trace(capture: Path, source: Path) -> None:
     trace = capture.with_suffix(".trace.json")
     trace.unlink(missing_ok=True)
     if capture.stat().st_size > LARGEST_TRACED:
@@ -666,7 +668,7 @@ def _export_trace(capture: Path) -> None:
             "--delay and --duration record less"
         )
         return
-    Library.get().export_trace(str(capture), str(trace))
+    report_perfetto(source, trace)
     progress(f"wrote {trace}")
 
 

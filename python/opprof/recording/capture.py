@@ -20,7 +20,7 @@ from opprof.chain import report_recording
 from opprof.choices import COUNTER_MODES
 from opprof.devices import synchronize
 from opprof.errors import OpprofError
-from opprof.files import make_folder, replacing, scratch_folder
+from opprof.files import make_folder, replacing
 from opprof.progress import progress
 from opprof.recording.identity import NodeGraph, WrapperLines
 from opprof.recording.launch_maps import Layers
@@ -34,7 +34,8 @@ from opprof.recording.selection import (
     select,
     sequence_difference,
 )
-from opprof.run_folder import RunFolder, copy_trace, versions
+from opprof.run_folder import RunFolder, versions
+from opprof.tools import run_driver
 from opprof.units import counted
 
 if TYPE_CHECKING:
@@ -149,18 +150,11 @@ class Capture:
             if self.mode == "none":
                 # Those of an earlier capture are of other launches.
                 folder.counters.unlink(missing_ok=True)
-            self.write_trace(folder)
             facts = recording_facts("opprof capture", error)
             if self.mode != "none":
                 facts["counters"] = self.counter_facts()
             report_recording(folder, self.file, facts)
-
-    def write_trace(self, folder: RunFolder) -> None:
-        """The capture as a trace for Perfetto, in the run folder."""
-        with scratch_folder() as scratch:
-            trace = scratch / "trace.json"
-            self.library.export_trace(str(self.file), str(trace))
-            copy_trace(trace, folder)
+            run_driver("report", folder.profile, f"--perfetto={folder.trace}")
 
     def counter_facts(self) -> dict[str, Any]:
         """What run.json says of the counters: of the steps of one program, the last is no longer warming up."""

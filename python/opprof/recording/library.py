@@ -347,16 +347,12 @@ class Library:
             result.append(kernel.as_dict(len(result)))
         return result
 
-    def export_trace(self, capture: str, output: str) -> None:
-        """Writes a capture as a Chrome trace."""
-        self.call("capture_export_trace", os.fsencode(capture), os.fsencode(output))
-
-    def merge(self, captures: Sequence[tuple[int, str]], trace: str, measures: str) -> None:
-        """Writes captures, each with its rank, as one Chrome trace, and what communication costs them as JSON."""
+    def measure_ranks(self, captures: Sequence[tuple[int, str]], measures: str) -> None:
+        """Writes what communication costs captures, each with its rank, as JSON."""
         paths = (ctypes.c_char_p * len(captures))(*(os.fsencode(path) for _, path in captures))
         ranks = (ctypes.c_uint32 * len(captures))(*(rank for rank, _ in captures))
         count = ctypes.c_size_t(len(captures))
-        self.call("capture_merge", paths, ranks, count, os.fsencode(trace), os.fsencode(measures))
+        self.call("capture_measure_ranks", paths, ranks, count, os.fsencode(measures))
 
     def demangle(self, name: str) -> str:
         """A kernel's name as its source has it."""

@@ -1,10 +1,15 @@
-// Captures of several ranks on one clock. Writes one Chrome trace of all ranks
-// and, in another file, what each rank's communication costs it. Captures are
-// read one after the other, each twice; what stays of one is its collectives.
+// Captures of several ranks on one clock: what each rank's communication costs
+// it. They are read one after the other; what stays of one is its collectives.
 
-#include "ChromeTrace.h"
+#include "CaptureText.h"
+
+#include "opprof/Capture/CaptureJoins.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <unistd.h>
 
 using namespace opprof::capture;
 
@@ -66,7 +71,7 @@ static uint64_t uncovered(const std::vector<Interval> &spans,
 }
 
 namespace {
-/// First reading: gathers what the events are joined by, and measures.
+/// Measures a rank, and keeps its collectives.
 class Measurer final : public CaptureJoins {
 public:
   using CaptureJoins::CaptureJoins;
@@ -137,50 +142,51 @@ static std::string measuresOf(Measurer &measurer, const CaptureReader &reader,
   return text + "],\n \"collectives\": [" + list + "]}";
 }
 
-bool opprof::capture::mergeCaptures(const std::vector<RankCapture> &captures,
-                                    const std::string &trace,
-                                    const std::string &measures,
-                                    std::string &error) {
-  std::string measured;
-  bool good = writeWhole(trace, error, [&](std::FILE *out) {
-    std::fputs("{\"trace_source\": \"opprof merge\", \"displayTimeUnit\": "
-               "\"ms\", \"traceEvents\": [",
-               out);
-    bool none = true;
-    int64_t origin = 0;
-    for (const RankCapture &capture : captures) {
-      CaptureReader reader;
-      Measurer measurer(reader);
-      if (!reader.read(capture.path, measurer)) {
-        error = reader.error();
-        return false;
-      }
-      // Times of a damaged file may be any; these add up without overflow.
-      constexpr uint64_t kLatest = uint64_t(1) << 61;
-      const ClockRecord &clock = measurer.Clock;
-      if (!clock.cupti || clock.cupti > kLatest || clock.realtime > kLatest) {
-        error = capture.path +
-                ": holds no clock, so it cannot be put beside other ranks";
-        return false;
-      }
-      // One origin keeps nanoseconds since 1970 out of double's last digits.
-      if (measured.empty())
-        origin = int64_t(clock.realtime);
-      TracePlace place;
-      place.processPrefix = "rank " + std::to_string(capture.rank) + ", ";
-      place.shift = int64_t(clock.realtime) - int64_t(clock.cupti) - origin;
-      measured += (measured.empty() ? "\n" : ",\n") +
-                  measuresOf(measurer, reader, capture, place.shift);
-      if (!printTraceEvents(capture.path, reader, measurer, place, out, none)) {
-        error = reader.error();
-        return false;
-      }
-    }
-    std::fputs("\n]}\n", out);
+/// Writes a file through a temporary one, and leaves nothing where the disk is
+/// full.
+static bool writeWhole(const std::string &output, const std::string &text,
+                       std::string &error) {
+  std::string temporary = output + ".tmp" + std::to_string(::getpid());
+  std::FILE *out = std::fopen(temporary.c_str(), "wb");
+  if (!out) {
+    error = temporary + ": cannot be written: " + std::strerror(errno);
+    return false;
+  }
+  bool good = std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  good &= std::fclose(out) == 0;
+  if (good && std::rename(temporary.c_str(), output.c_str()) == 0)
     return true;
-  });
-  return good && writeWhole(measures, error, [&](std::FILE *out) {
-           std::fprintf(out, "{\"ranks\": [%s\n]}\n", measured.c_str());
-           return true;
-         });
+  error = output + ": cannot be written: " + std::strerror(errno);
+  std::remove(temporary.c_str());
+  return false;
+}
+
+bool opprof::capture::measureRanks(const std::vector<RankCapture> &captures,
+                                   const std::string &measures,
+                                   std::string &error) {
+  std::string measured;
+  int64_t origin = 0;
+  for (const RankCapture &capture : captures) {
+    CaptureReader reader;
+    Measurer measurer(reader);
+    if (!reader.read(capture.path, measurer)) {
+      error = reader.error();
+      return false;
+    }
+    // Times of a damaged file may be any; these add up without overflow.
+    constexpr uint64_t kLatest = uint64_t(1) << 61;
+    const ClockRecord &clock = measurer.Clock;
+    if (!clock.cupti || clock.cupti > kLatest || clock.realtime > kLatest) {
+      error = capture.path +
+              ": holds no clock, so it cannot be put beside other ranks";
+      return false;
+    }
+    // One origin keeps nanoseconds since 1970 out of double's last digits.
+    if (measured.empty())
+      origin = int64_t(clock.realtime);
+    int64_t shift = int64_t(clock.realtime) - int64_t(clock.cupti) - origin;
+    measured += (measured.empty() ? "\n" : ",\n") +
+                measuresOf(measurer, reader, capture, shift);
+  }
+  return writeWhole(measures, "{\"ranks\": [" + measured + "\n]}\n", error);
 }
