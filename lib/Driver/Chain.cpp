@@ -206,8 +206,10 @@ static Error writeProgram(Session &session, const RunFolder &folder,
 static Error writeCaptured(const profile::Profile &profile,
                            const llvm::MemoryBuffer &capture,
                            const RunFolder &folder) {
+  trace::ReadOptions options;
+  options.warmUp = true;
   Expected<std::unique_ptr<trace::Trace>> read =
-      trace::readTrace(capture.getMemBufferRef());
+      trace::readTrace(capture.getMemBufferRef(), options);
   if (!read)
     return read.takeError();
   return writeTimeline(folder.trace(), /*recordings=*/1,

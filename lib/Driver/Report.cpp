@@ -297,6 +297,7 @@ static Expected<std::unique_ptr<trace::Trace>>
 readHost(const llvm::MemoryBuffer &text, StringRef name) {
   trace::ReadOptions options;
   options.lastKernels = kMostShown;
+  options.warmUp = true;
   std::unique_ptr<llvm::MemoryBuffer> observed;
   if (std::string operators = findOperators(name); !operators.empty()) {
     Expected<std::unique_ptr<llvm::MemoryBuffer>> read =

@@ -109,6 +109,7 @@ public:
 
   /// What makes the file unusable; empty if nothing does.
   std::string error;
+  bool keepsWarmUp = false;
 
 private:
   struct Span {
@@ -717,7 +718,8 @@ void Builder::finish(const CaptureSummary &summary) {
   resolveWaits();
   addRanges();
   addOperators();
-  dropWarmUp();
+  if (!keepsWarmUp)
+    dropWarmUp();
   addMemory();
   addDevices();
   llvm::sort(trace.steps, [](const TraceStep &a, const TraceStep &b) {
@@ -820,6 +822,7 @@ opprof::trace::readCapture(MemoryBufferRef buffer, const ReadOptions &options) {
   Builder builder(reader, *trace, begin, options.beginRealtimeNs);
   if (!reader.readBuffer({data.data(), data.size()}, name.str(), builder))
     return createStringError(reader.error());
+  builder.keepsWarmUp = options.warmUp;
   if (builder.error.empty())
     builder.finish(reader.summary());
   if (!builder.error.empty())

@@ -18,6 +18,12 @@ def driver(*arguments: str | Path, timeout: float = 120) -> subprocess.Completed
     return done
 
 
+def said(*arguments: str | Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """What a command of the driver says, in text, of files and of what comes from stdin."""
+    command = [find_tool("opprof-driver"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, input=stdin, timeout=120)
+
+
 def profile_of(*files: Path, timeout: float = 120) -> Any:
     """The profile of files, which must be read."""
     done = driver("report", "--json", "--", *files, timeout=timeout)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_runs import driver, error_of, profile_of, stand_in
+from driver_runs import driver, error_of, profile_of, said, stand_in
 from nsys_exports import PROCESS, READ, VERSIONS, insert, place, write_export
 
 
@@ -101,6 +101,24 @@ ATTACKS: dict[str, str] = {
     "VALUES (8000, 8100, 0, 1, 7, 3, 2, 9)",
     "events far apart": "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 2000000000000000000, end = 2000000000000000010 WHERE rowid = 1",
 }  # fmt: skip
+
+
+def test_pages_of_unified_memory_move_without_a_call(tmp_path: Path) -> None:
+    """They are no copies from before the recording, and are told from those that the program calls for."""
+    file = changed(
+        tmp_path / "report.sqlite",
+        "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET copyKind = 11, correlationId = 0",
+    )
+    profile = profile_of(file)
+    copy = profile["copies"][0]
+    assert copy["name"] == "Memcpy HtoD (Unified)"
+    assert copy["phase"] == "steady"
+    assert copy["explanation"].startswith("pages of unified memory move when they are touched")
+    (found,) = (f for f in profile["findings"] if f["id"] == "host-copies")
+    assert found["evidence"]["pages_per_step"] == 1
+    assert "pages of unified memory that move when they are touched" in found["text"]
+    page = said("report", "--width=200", "--", file).stdout
+    assert "cudaMemPrefetchAsync" in page
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())

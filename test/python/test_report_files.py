@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_runs import driver, error_of, profile_of
+from driver_runs import driver, error_of, profile_of, said
 
 INPUTS = Path(__file__).parents[1] / "Profile" / "Inputs"
 
@@ -598,3 +598,68 @@ def test_no_link_leads_out_of_a_run_folder(tmp_path: Path, write: Write) -> None
     (run / "inside.json").write_bytes(secret.read_bytes())
     (run / "profile.opprof.json").symlink_to("inside.json")
     assert profile_of(run)["summary"]["kernels"] == 3
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What holds nothing, and what is no file
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_trace_without_kernels_says_what_to_record(write: Write) -> None:
+    trace = write("t.json", text_of([annotation("epoch", 0, 10)]))
+    for command in ("report", "top"):
+        done = said(command, "--width=400", "--", trace)
+        assert done.returncode == 0
+        assert "the trace holds no kernels: nothing ran on a device" in done.stdout, command
+        assert "ProfilerActivity.CUDA" in done.stdout
+
+
+def test_a_run_that_recorded_nothing_is_told_from_a_folder_that_is_none(tmp_path: Path) -> None:
+    assert "profile.opprof.json: no such file" in said("report", "--", tmp_path).stderr
+    (tmp_path / "run.json").write_text('{"version": 1}')
+    for command in ("report", "top"):
+        done = said(command, "--", tmp_path)
+        assert done.returncode == 1
+        assert "holds run.json, and no profile and no recording" in done.stderr
+        assert "run that again" in done.stderr
+
+
+def test_a_recording_may_come_from_stdin(write: Write) -> None:
+    text = text_of(events())
+    other = write("t.json", text)
+    for arguments in (
+        ["report", "--", "-"],
+        ["report", "--json", "--", "-"],
+        ["report", "--perfetto=-", "--", "-"],
+        ["top", "--", "-"],
+        ["explain", "--run=-", "wall-time"],
+        ["diff", f"--to={other}", "--", "-"],
+    ):
+        done = said(*arguments, stdin=text)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+    assert "stdin on " in said("report", "--", "-", stdin=text).stdout
+    assert "stdin: the file is empty" in said("report", "--", "-", stdin="").stderr
+    twice = said("diff", "--to=-", "--", "-", stdin=text)
+    assert twice.returncode == 1 and "stdin is read once" in twice.stderr
+
+
+def test_advice_is_in_the_terms_of_what_ran(write: Write) -> None:
+    """TensorRT's genericReformat:: is nothing of PyTorch's at::."""
+    name = "void genericReformat::copyVectorizedKernel<double, __half>()"
+    made = [kernel(name, 1000 * at, 5, at) for at in range(1, 9)]
+    made += [launch(1000 * at - 10, at, at) for at in range(1, 9)]
+    text = said("report", "--width=200", "--", write("t.json", text_of(made))).stdout
+    assert "cudaStreamBeginCapture" in text and "reduce-overhead" not in text
+
+
+@pytest.mark.parametrize("space", ["deep_ep", "dpsk::ep", "ep"])
+def test_kernels_of_deepep_are_communication_whatever_it_was_built_as(
+    space: str, write: Write
+) -> None:
+    made = [kernel(f"void {space}::internode::combine<8>(int*)", 1000 * i, 50, i) for i in (1, 2)]
+    made += [kernel("gemm", 1000 * i + 50, 50, 10 + i) for i in (1, 2)]
+    made += [launch(1000 * i - 10 + j, 10 * j + i, 0) for i in (1, 2) for j in (0, 1)]
+    profile = profile_of(write("t.json", text_of(made)))
+    (found,) = (f for f in profile["findings"] if f["id"] == "communication")
+    assert found["severity_ns_per_step"] == 100_000

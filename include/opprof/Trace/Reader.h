@@ -29,6 +29,9 @@ struct ReadOptions {
   GzipLimits limits = {};
   /// How much of a text is read at once, where its events are. Kineto only.
   size_t pieceBytes = size_t(1) << 18;
+  /// Whether steps that only got the recording over its first costs are kept.
+  /// Captures only.
+  bool warmUp = false;
   /// Whether frames of modules are kept. Kineto only.
   bool moduleFrames = true;
 };
