@@ -10,6 +10,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
+#include <limits>
 #include <map>
 
 using namespace llvm;
@@ -54,12 +55,91 @@ struct Covered {
 };
 } // namespace
 
+/// Whether a range is a collective that a thread of the backend's runs on the
+/// host, beside those that asked for it.
+static bool isOfBackend(const HostOp &op) {
+  return op.annotation && !op.open &&
+         llvm::any_of(ArrayRef<StringRef>{"gloo:", "mpi:", "ucc:"},
+                      [&](StringRef of) { return op.name.starts_with(of); });
+}
+
+namespace {
+/// A thread runs no operator until a collective of the backend's ends, and goes
+/// on then: it waits, inside of PyTorch, which records nothing of that (the
+/// reducer of DistributedDataParallel at the end of a backward pass).
+struct BackendWait {
+  Interval time;
+  /// The operator that it goes on with.
+  uint32_t next;
+};
+} // namespace
+
+static std::vector<BackendWait> findBackendWaits(const Trace &trace,
+                                                 const HostTimeline &host) {
+  constexpr int64_t kSoonNs = 1'000'000;
+  std::vector<const HostOp *> collectives;
+  std::vector<bool> asks(trace.threads.size());
+  for (const HostOp &op : trace.hostOps)
+    if (isOfBackend(op))
+      collectives.push_back(&op);
+    else if (op.name.starts_with("c10d::"))
+      asks[op.thread] = true;
+  if (collectives.empty())
+    return {};
+  llvm::sort(collectives, [](const HostOp *a, const HostOp *b) {
+    return a->endNs() < b->endNs();
+  });
+  // What a wait that is recorded already covers is not found again.
+  std::vector<std::vector<Interval>> known(trace.threads.size());
+  for (const HostEvent &event : trace.hostEvents)
+    if (isWait(event))
+      known[event.thread].push_back(
+          {event.startNs, event.startNs + event.durationNs});
+  std::vector<BackendWait> waits;
+  for (ThreadId thread = 0; thread < trace.threads.size(); ++thread) {
+    if (!asks[thread])
+      continue;
+    std::vector<uint32_t> ops;
+    for (uint32_t index : host.opsOf(thread))
+      if (host.topOf(index) == index)
+        ops.push_back(index);
+    known[thread] = unite(std::move(known[thread]));
+    int64_t waited = std::numeric_limits<int64_t>::min();
+    for (const HostOp *collective : collectives) {
+      if (collective->thread == thread ||
+          trace.threads[collective->thread] != trace.threads[thread])
+        continue;
+      // Who waits is woken before the range of the collective ends.
+      auto next = llvm::partition_point(ops, [&](uint32_t index) {
+        return host.op(index).startNs < collective->endNs() - kSoonNs;
+      });
+      if (next == ops.end() || next == ops.begin())
+        continue;
+      int64_t startNs = host.op(*next).startNs;
+      Interval time(std::max({host.op(*std::prev(next)).endNs(),
+                              collective->startNs, waited}),
+                    std::min(collective->endNs(), startNs));
+      // The system may let it go on later than that.
+      int64_t lateNs = std::max(kSoonNs, (time.second - time.first) / 2);
+      if (time.first >= time.second || startNs - collective->endNs() > lateNs ||
+          !intersect(known[thread], {time}).empty())
+        continue;
+      waited = time.second;
+      waits.push_back({time, *next});
+    }
+  }
+  return waits;
+}
+
 /// Operators of all threads, and ranges that have a cost of their own, in order
 /// of time.
 static std::vector<Covered> coveredTimes(const Trace &trace,
                                          const HostTimeline &host,
                                          const OperatorPlaces &places) {
   std::vector<Covered> covered;
+  for (const BackendWait &wait : findBackendWaits(trace, host))
+    covered.push_back({wait.time.first, wait.time.second,
+                       places.of(wait.next).source, Part::None});
   for (uint32_t index = 0; index < trace.hostOps.size(); ++index) {
     const HostOp &op = trace.hostOps[index];
     if (op.open || (op.annotation ? !op.name.starts_with("Optimizer.") &&
@@ -181,6 +261,12 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
     const OperatorPlaces::Where &where = places.of(index);
     add(*kind, op.name, where.source, where.module, op.durationNs);
   }
+  for (const BackendWait &wait : findBackendWaits(trace, host))
+    if (isCounted(wait.time.first)) {
+      const OperatorPlaces::Where &where = places.of(wait.next);
+      add(HostCostKind::Wait, kCollectiveWait, where.source, where.module,
+          wait.time.second - wait.time.first);
+    }
   // Compilations and torch.save collect garbage as well, which is theirs.
   std::vector<std::vector<Interval>> others(trace.threads.size());
   for (const HostEvent &event : trace.hostEvents)

@@ -551,6 +551,30 @@ def test_operators_beside_a_collective_that_runs_are_no_part_of_it(tmp_path: Pat
     assert names.count("aten::exp") == 20
 
 
+def test_the_wait_at_the_end_of_a_backward_pass_has_its_line(tmp_path: Path) -> None:
+    """The reducer of DistributedDataParallel waits by itself, and no operator or call of Python is round that."""
+    folder = in_two_ranks(
+        tmp_path,
+        "net = torch.nn.Linear(64, 64)\n",
+        "net = torch.nn.parallel.DistributedDataParallel(net)\n",
+        "optimizer = torch.optim.SGD(net.parameters(), 0.1)\n",
+        "for _ in range(12):\n",
+        "    time.sleep(0.04 * dist.get_rank())\n",
+        "    loss = net(torch.ones(8, 64)).sum()\n",
+        "    optimizer.zero_grad()\n",
+        "    loss.backward()  # waits\n",
+        "    optimizer.step()\n",
+    )
+    (file,) = folder.glob("profile-r0-*.json")
+    profile = json.loads(file.read_text())
+    line = line_of(tmp_path / "program.py", "# waits")
+    (found,) = (f for f in profile["findings"] if f["id"] == "collective-wait")
+    assert found["evidence"]["source"] == line
+    assert found["severity_ns_per_step"] > 20e6
+    # What it waits for is no code of the program's own.
+    assert not [f for f in profile["findings"] if f["id"] == "host-code"]
+
+
 def test_a_program_that_waits_is_recorded_several_times_from_outside(tmp_path: Path) -> None:
     program = write(
         tmp_path,

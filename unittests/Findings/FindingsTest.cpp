@@ -768,6 +768,44 @@ TEST_F(FindingsTest, AttentionThatIsNotFusedSaysWhy) {
   EXPECT_FALSE(find(FindingKind::UnfusedAttention));
 }
 
+/// What data sheets state, from what they are made of: units, what one does in
+/// a clock, the clocks of the units and of their tensor cores, and the pins of
+/// the memory.
+TEST(DeviceCeilingsTest, RatesAreTheUnitsTimesTheirClocks) {
+  struct Made {
+    llvm::StringRef name;
+    unsigned units;
+    double fp32PerClock, ghz;
+    double bf16PerClock, tensorGhz;
+    double gigabitsPerPin;
+    unsigned pins;
+  };
+  const Made devices[] = {
+      {"NVIDIA A10G", 80, 256, 1.71, 512, 1.71, 12.5, 384},
+      {"NVIDIA RTX 6000 Ada Generation", 142, 256, 2.505, 1024, 2.505, 20, 384},
+      {"NVIDIA H800", 132, 256, 1.98, 4096, 1.83, 5.2, 5120},
+      {"NVIDIA H800 PCIe", 114, 256, 1.755, 4096, 1.62, 3.2, 5120},
+      {"AMD Instinct MI210", 104, 256, 1.7, 1024, 1.7, 3.2, 4096},
+      {"AMD Instinct MI350X", 256, 256, 2.2, 4096, 2.2, 8, 8192},
+      {"AMD Instinct MI355X", 256, 256, 2.4, 4096, 2.4, 8, 8192},
+  };
+  for (const Made &made : devices) {
+    const DeviceCeilings *found = findDeviceCeilings(made.name);
+    ASSERT_TRUE(found) << made.name.str();
+    auto near = [&](double rate, double expected) {
+      EXPECT_NEAR(rate / expected, 1, 0.025) << made.name.str();
+    };
+    EXPECT_EQ(found->multiprocessors, made.units) << made.name.str();
+    near(found->fp32.rate, made.units * made.fp32PerClock * made.ghz * 1e9);
+    near(found->bf16.rate,
+         made.units * made.bf16PerClock * made.tensorGhz * 1e9);
+    near(found->fp16.rate, found->bf16.rate);
+    near(found->memory.rate, made.gigabitsPerPin * made.pins / 8 * 1e9);
+    if (found->tf32.rate)
+      near(found->tf32.rate, found->bf16.rate / 2);
+  }
+}
+
 TEST_F(FindingsTest, CeilingsOfFurtherDevices) {
   for (auto [name, memory] : {std::pair("NVIDIA B200", 8e12),
                               {"NVIDIA GB200", 8e12},

@@ -24,6 +24,8 @@ static constexpr Ceiling kNone = {0, "no such unit"};
 /// The first fitting entry counts: longer names stand before those that they
 /// contain, but for words of kVariants. Rates are dense ones, of sums in fp32
 /// where the maker tells them apart. What a launch costs the host is assumed.
+/// A sheet's rate is what its units do in a clock, times their clock: the tests
+/// hold those to that which nobody here has measured.
 static constexpr DeviceCeilings kTable[] = {
     // NVIDIA's data sheets "GB200 NVL72" (per GPU: half of a superchip's) and
     // "DGX B200" (an eighth of the system's); halves of what they state with
