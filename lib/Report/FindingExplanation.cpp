@@ -514,6 +514,28 @@ static bool showsPyTorch(const Profile &profile) {
   });
 }
 
+/// Whether most kernels are replayed from a CUDA graph.
+static bool replaysGraphs(const Profile &profile) {
+  auto replayed = llvm::count_if(
+      profile.kernels, [](const Activity &kernel) { return kernel.cudaGraph; });
+  return 2 * static_cast<size_t>(replayed) > profile.kernels.size();
+}
+
+/// What is left to do where kernels are launched all at once already.
+static StringRef remedyOfReplays(FindingKind kind) {
+  switch (kind) {
+  case FindingKind::DeviceBusy:
+    return "Run fewer kernels: fuse them, or make batches larger. A CUDA graph "
+           "replays them already, and the device is idle between its kernels "
+           "and from one replay to the next.";
+  case FindingKind::SmallKernels:
+    return "Fuse them (torch.compile, a rewrite of `opprof recommend`): a CUDA "
+           "graph replays them already, and each costs the device its start.";
+  default:
+    return "";
+  }
+}
+
 /// What differs in a program that calls CUDA itself.
 static StringRef remedyInCUDA(FindingKind kind) {
   switch (kind) {
@@ -704,6 +726,8 @@ std::string report::adviseOn(const Finding &finding, const Profile &profile) {
            copies && 2 * copies->pages > copies->copies)
     remedy = "Move them ahead and at once (cudaMemPrefetchAsync), say who uses "
              "them (cudaMemAdvise), or take memory of the device.";
+  if (remedy.empty() && replaysGraphs(profile))
+    remedy = remedyOfReplays(*kind);
   if (remedy.empty() && !(device && device->kind == "cpu") &&
       !showsPyTorch(profile))
     remedy = remedyInCUDA(*kind);

@@ -653,6 +653,19 @@ def test_advice_is_in_the_terms_of_what_ran(write: Write) -> None:
     assert "cudaStreamBeginCapture" in text and "reduce-overhead" not in text
 
 
+def test_what_replays_a_cuda_graph_is_not_told_to_use_one(write: Write) -> None:
+    call = launch(100, 5, 0)
+    made = [{**call, "name": "cudaGraphLaunch"}]
+    for number in range(8):
+        own = kernel("void at::native::add()", 200 + 20 * number, 5, 5)
+        own["args"] |= {"graph node id": number + 1}
+        made.append(own)
+    text = said("report", "--width=200", "--", write("t.json", text_of(made))).stdout
+    advice = " ".join(text.split())
+    assert "A CUDA graph replays them already" in advice
+    assert "reduce-overhead" not in advice
+
+
 @pytest.mark.parametrize("space", ["deep_ep", "dpsk::ep", "ep"])
 def test_kernels_of_deepep_are_communication_whatever_it_was_built_as(
     space: str, write: Write
