@@ -625,7 +625,8 @@ def host_recordings() -> dict[str, bytes]:
     ("name", "categories"),
     [
         ("trace.json", {"cpu_op": 586, "user_annotation": 2, "cuda_driver": 170}),
-        ("capture.opcap", {"cuda_driver": 76, "user_annotation": 5}),
+        # 118 steps of warm-up, which its profile leaves out.
+        ("capture.opcap", {"cuda_driver": 1964, "kernel": 1722, "user_annotation": 6}),
         ("operators.opcap", {"cpu_op": 23, "user_annotation": 1}),
         ("nsys.sqlite", {"cpu_op": 1, "cuda_runtime": 3}),
     ],
@@ -643,9 +644,14 @@ def test_timelines_have_what_the_host_did(
         assert sum(e.get("cat") == category for e in events) == count, category
     assert not overlaps(events)
     own, again = opprof.load(path), opprof.load(target)
-    assert sorted(k.duration_ns for k in again.kernels) == sorted(
-        k.duration_ns for k in own.kernels
-    )
+
+    def durations(profile: Any) -> list[int]:
+        has_steps = bool(profile.summary.steps)
+        return sorted(
+            k["duration_ns"] for k in profile.data["kernels"] if not has_steps or "step" in k
+        )
+
+    assert durations(again) == durations(own)
     assert again.summary.busy_ns == own.summary.busy_ns
     # Between the steps of a capture nothing is recorded, which no trace of torch.profiler says.
     if own.summary.steps_from != "capture_marks":
@@ -655,7 +661,7 @@ def test_timelines_have_what_the_host_did(
     starts = {e["id"]: e for e in events if e["ph"] == "s"}
     ends = {e["id"]: e for e in events if e["ph"] == "f"}
     assert starts.keys() == ends.keys()
-    if name != "operators.opcap":
+    if name not in ("operators.opcap", "capture.opcap"):
         assert len(ends) == sum("launched_at_ns" in k for k in own.data["kernels"]) + sum(
             "launched_at_ns" in c for c in own.data["copies"]
         )
@@ -753,7 +759,7 @@ def test_kernels_of_a_capture_say_what_launched_them(tmp_path: Path) -> None:
     assert status == 0, err
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     kernels = [e["args"] for e in events if e.get("cat") == "kernel"]
-    assert len({args["id"] for args in kernels}) == len(kernels) == 70
+    assert len({args["id"] for args in kernels}) == len(kernels) == 1722
     assert all(args["launched_by"]["line"] and args["correlation"] for args in kernels)
 
 
