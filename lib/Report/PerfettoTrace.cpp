@@ -622,38 +622,27 @@ void Printer::place(json::OStream &out, OptionalPlace number) {
   known(out, "group", place.group);
 }
 
-namespace {
-template <typename... Ts> struct Overloaded : Ts... {
-  using Ts::operator()...;
-};
-} // namespace
-
 void Printer::hostArguments(json::OStream &out, const HostSlice &slice) {
-  std::visit(Overloaded{[](std::monostate) {},
-                        [&](const trace::HostOp *op) {
-                          known(out, "External id", op->externalId);
-                          known(out, "Sequence number", op->sequenceNumber);
-                          known(out, "Input Dims",
-                                recording->inputsOf(*op).dims);
-                          place(out, op->place);
-                        },
-                        [&](const trace::RuntimeCall *call) {
-                          known(out, "correlation", call->correlation);
-                          known(out, "External id", call->externalId);
-                        },
-                        [&](const trace::HostEvent *event) {
-                          place(out, event->place);
-                        },
-                        [&](const CompiledCall *call) {
-                          known(out, "step", call->step);
-                          out.attribute("launches", call->launches);
-                          out.attribute("matched", call->matched);
-                        },
-                        [&](const Synchronization *wait) {
-                          known(out, "op", StringRef(wait->op));
-                          known(out, "source", StringRef(wait->source));
-                        }},
-             slice.what);
+  const auto &what = slice.what;
+  if (const auto *op = std::get_if<const trace::HostOp *>(&what)) {
+    known(out, "External id", (*op)->externalId);
+    known(out, "Sequence number", (*op)->sequenceNumber);
+    known(out, "Input Dims", recording->inputsOf(**op).dims);
+    place(out, (*op)->place);
+  } else if (const auto *call =
+                 std::get_if<const trace::RuntimeCall *>(&what)) {
+    known(out, "correlation", (*call)->correlation);
+    known(out, "External id", (*call)->externalId);
+  } else if (const auto *event = std::get_if<const trace::HostEvent *>(&what)) {
+    place(out, (*event)->place);
+  } else if (const auto *call = std::get_if<const CompiledCall *>(&what)) {
+    known(out, "step", (*call)->step);
+    out.attribute("launches", (*call)->launches);
+    out.attribute("matched", (*call)->matched);
+  } else if (const auto *wait = std::get_if<const Synchronization *>(&what)) {
+    known(out, "op", StringRef((*wait)->op));
+    known(out, "source", StringRef((*wait)->source));
+  }
 }
 
 void Printer::hostTracks(unsigned first) {
