@@ -293,12 +293,14 @@ beginOperator(const at::RecordFunction &function) {
       (scope == OperatorScope::Backward ||
        (open->inOperator && (!wasInOperator || isCastAgain))))
     observer.noteInputs(state, function, record);
+  // What is launched meanwhile is of the operator round what ends elsewhere: a
+  // collective's kernels had the name of NCCL's work, which is no operator.
   if (!function.isAsync()) {
     state.open = open.get();
     open->owner = &state;
+    if (observer.capture.atId)
+      observer.capture.atId(record.id);
   }
-  if (observer.capture.atId)
-    observer.capture.atId(record.id);
   record.start = now();
   return open;
 }
