@@ -22,7 +22,7 @@ enum class ActivityKind : uint8_t { Kernel, Memcpy, Memset };
 llvm::StringRef stringify(ActivityKind kind);
 std::optional<ActivityKind> parseActivityKind(llvm::StringRef text);
 
-/// Whether a copy of that name moves pages of unified memory: no call starts it.
+/// Whether a copy of that name moves pages of unified memory, by no call.
 inline bool isOfPages(llvm::StringRef copy) {
   return copy.ends_with("(Unified)");
 }
