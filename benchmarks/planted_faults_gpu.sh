@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What planted faults are said to cost, on a GPU: it has not ended on one yet. Compiles the observer for the installed PyTorch first (g++,
+# What planted faults are said to cost, on a GPU (results/planted-faults-gpu.md). Compiles the observer for the installed PyTorch first (g++,
 # Python's headers; observer_gpu.sh measures it). Needs build/bin/opprof-driver and build/lib/libopprof_capture.so. Leaves the table and the
 # recordings of the faulty programs under $OUT.
 set -uo pipefail
