@@ -17,6 +17,7 @@
 #include "opprof/Torch/Frames.h"
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -203,6 +204,10 @@ public:
   uint32_t find(const Frame *frame, const void *until);
   /// Asks the interpreter, under its lock.
   Code codeOf(PyObject *object);
+  /// Whether the object is a module that has been called, under its lock.
+  bool isCalledModule(PyObject *object);
+  /// Changes when another module has been called.
+  std::atomic<uint32_t> numCalled{0};
 
 private:
   Code classify(PyObject *object) const;
@@ -239,7 +244,24 @@ public:
   }
   const Known *&lastOf(size_t hash) { return known[hash % known.size()]; }
 
+  /// Whether an object was no module that has been called, while no other was.
+  bool isNoModule(PyObject *object, uint32_t numCalled) const {
+    const NoModule &last = noModules[slotOf(object)];
+    return last.object == object && last.numCalled == numCalled;
+  }
+  void addNoModule(PyObject *object, uint32_t numCalled) {
+    noModules[slotOf(object)] = {object, numCalled};
+  }
+
 private:
+  struct NoModule {
+    PyObject *object = nullptr;
+    uint32_t numCalled = 0;
+  };
+  static size_t slotOf(PyObject *object) {
+    return (size_t(object) >> 4) * 0x9E3779B97F4A7C15u >> 58;
+  }
+  std::array<NoModule, 64> noModules;
   /// Two codes of one stack may not push each other out.
   static constexpr size_t kProbes = 8;
   std::array<Code, 2048> codes;
@@ -410,6 +432,7 @@ Module *Places::moduleOf(Module *parent, PyObject *object) {
   if (!reference)
     return nullptr;
   Module &module = modules.emplace_back();
+  numCalled.fetch_add(1, std::memory_order_relaxed);
   module.object = object;
   module.reference = reference;
   module.parent = parent;
@@ -435,9 +458,6 @@ Module *Places::moduleOf(Module *parent, PyObject *object) {
 
 /// The module that an object is, where it has been called as one.
 Module *Places::calledModule(PyObject *object) {
-  // A method's first argument, where a function within it uses it too.
-  if (object && PyCell_Check(object))
-    object = PyCell_GET(object);
   auto found = byObject.find(object);
   if (found == byObject.end())
     return nullptr;
@@ -445,6 +465,11 @@ Module *Places::calledModule(PyObject *object) {
     if (module->isAlive())
       return module;
   return nullptr;
+}
+
+bool Places::isCalledModule(PyObject *object) {
+  Interpreter lock;
+  return calledModule(object);
 }
 
 /// "AdamW group 1": the optimizer, and which of its groups is stepped.
@@ -550,8 +575,12 @@ uint32_t Places::find(const Frame *frame, const void *until) {
       if (reinterpret_cast<PyCodeObject *>(object)->co_argcount &&
           numSelves < selves.size())
         selves[numSelves++] = localOf(frame, 0);
-      if (!walk.self && code.variable == 0)
+      if (!walk.self && code.variable == 0) {
         walk.self = localOf(frame, 0);
+        // Where a function within the method uses it too.
+        if (walk.self && PyCell_Check(walk.self))
+          walk.self = PyCell_GET(walk.self);
+      }
       break;
     case CodeKind::ModuleCall:
       if (PyObject *module = localOf(frame, 0);
@@ -575,12 +604,21 @@ uint32_t Places::find(const Frame *frame, const void *until) {
   if (!walk.user && !walk.numModules && !walk.optimizer)
     return OPPROF_NO_PLACE;
   // A checkpoint computes a method again without a call of its module.
-  if (walk.numModules || walk.optimizer)
+  uint32_t numCalled = this->numCalled.load(std::memory_order_relaxed);
+  if (walk.numModules || walk.optimizer ||
+      (walk.self && cache->isNoModule(walk.self, numCalled)))
     walk.self = nullptr;
-  const Known *&last = cache->lastOf(walk.hash());
-  if (!last || !last->is(walk))
-    last = &add(walk);
-  return last->number;
+  const Known **last = &cache->lastOf(walk.hash());
+  if (walk.self && !(*last && (*last)->is(walk)) &&
+      !isCalledModule(walk.self)) {
+    // Objects of all kinds come and go: they are no places.
+    cache->addNoModule(walk.self, numCalled);
+    walk.self = nullptr;
+    last = &cache->lastOf(walk.hash());
+  }
+  if (!*last || !(*last)->is(walk))
+    *last = &add(walk);
+  return (*last)->number;
 }
 
 static const Frame *currentFrame() {
