@@ -352,8 +352,11 @@ static Error addTimeline(StringRef file, llvm::StringSet<> *labels,
                  "it alone");
     if (sources.front().rank)
       label = "rank " + std::to_string(*sources.front().rank);
-    if (label.empty() || !labels->insert(label).second)
+    if (label.empty() || labels->contains(label))
       label = llvm::sys::path::filename(file);
+    std::string first = label;
+    for (unsigned number = 2; !labels->insert(label).second; ++number)
+      label = first + " #" + std::to_string(number);
   }
   timeline.add(**profile, recording.get(), label);
   return Error::success();

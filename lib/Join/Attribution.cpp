@@ -587,7 +587,6 @@ void Attributor::addActivities() {
   }
 }
 
-/// Without a GPU, what the host computed is what ran.
 /// The name of an operator; of the gradient of a table, whose name is one for
 /// both, that of what makes a sparse one.
 StringRef Attributor::calledName(uint32_t top) const {
@@ -609,6 +608,7 @@ StringRef Attributor::calledName(uint32_t top) const {
   return op.name;
 }
 
+/// Without a GPU, what the host computed is what ran.
 void Attributor::addHostKernels() {
   std::vector<uint32_t> ops;
   for (uint32_t call = 0; call < host.calls().size(); ++call)

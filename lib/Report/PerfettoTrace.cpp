@@ -65,11 +65,11 @@ struct DeviceSlice {
 
 class Printer {
 public:
-  Printer(raw_ostream &os, bool &hasEvents, std::string prefix, int64_t shiftNs,
-          const Profile &profile, const trace::Trace *recording,
+  Printer(raw_ostream &os, bool &hasEvents, uint64_t &numArrows,
+          std::string prefix, int64_t shiftNs, const Profile &profile, const trace::Trace *recording,
           const Host &host)
-      : os(os), hasEvents(hasEvents), prefix(std::move(prefix)),
-        shiftNs(shiftNs), profile(profile), recording(recording), host(host) {
+      : os(os), hasEvents(hasEvents), numArrows(numArrows),
+        prefix(std::move(prefix)), shiftNs(shiftNs), profile(profile), recording(recording), host(host) {
     for (const std::vector<Activity> *list :
          {&profile.kernels, &profile.copies})
       for (const Activity &activity : *list)
@@ -116,6 +116,8 @@ private:
 
   raw_ostream &os;
   bool &hasEvents;
+  /// So far, of all recordings: Perfetto knows arrows by their number alone.
+  uint64_t &numArrows;
   /// Goes before the number of each process, where there are several.
   std::string prefix;
   /// What is added to every time.
@@ -180,6 +182,12 @@ void Printer::processAttribute(json::OStream &out, unsigned process) {
     text(out, "pid", prefix + std::to_string(process));
 }
 
+/// Any times may stand in a file, so the sum may be too large: it is then some
+/// other time, and no undefined one.
+static int64_t sumOf(int64_t a, int64_t b) {
+  return int64_t(uint64_t(a) + uint64_t(b));
+}
+
 /// Microseconds, exact to the nanosecond.
 static void printTime(raw_ostream &os, int64_t ns) {
   uint64_t size = ns < 0 ? uint64_t(0) - uint64_t(ns) : uint64_t(ns);
@@ -202,7 +210,7 @@ void Printer::slice(StringRef category, StringRef name, unsigned process,
     text(out, "name", name);
     processAttribute(out, process);
     out.attribute("tid", thread);
-    time(out, "ts", startNs + shiftNs);
+    time(out, "ts", sumOf(startNs, shiftNs));
     time(out, "dur", durationNs);
     out.attributeObject("args", [&] { arguments(out); });
   });
@@ -217,7 +225,7 @@ void Printer::arrow(StringRef phase, uint64_t number, unsigned process,
     out.attribute("id", number);
     processAttribute(out, process);
     out.attribute("tid", thread);
-    time(out, "ts", startNs + shiftNs);
+    time(out, "ts", sumOf(startNs, shiftNs));
     out.attribute("cat", "ac2g");
     out.attribute("name", "ac2g");
     if (phase == "f")
@@ -481,7 +489,7 @@ void Printer::counters(unsigned process, const std::string &label,
           out.attribute("ph", "C");
           text(out, "name", name);
           processAttribute(out, process);
-          time(out, "ts", atNs + shiftNs);
+          time(out, "ts", sumOf(atNs, shiftNs));
           out.attributeObject("args", [&] { out.attribute("value", shown); });
         });
       };
@@ -566,7 +574,6 @@ void Printer::findLaunches() {
       if (!isNew)
         it->second = kSeveral;
     }
-  uint64_t number = 0;
   for (const Activity *activity : activities) {
     if (!activity->launchStartNs)
       continue;
@@ -574,8 +581,8 @@ void Printer::findLaunches() {
         {*activity->launchStartNs, activity->launchDurationNs.value_or(0)});
     if (it == calls.end() || it->second == kSeveral)
       continue;
-    launches.try_emplace(activity, ++number);
-    arrows[it->second].push_back(number);
+    launches.try_emplace(activity, ++numArrows);
+    arrows[it->second].push_back(numArrows);
   }
 }
 
@@ -877,7 +884,7 @@ void PerfettoTrace::add(const Profile &profile, const trace::Trace *recording,
     hasBegun = true;
     originNs = beginOf(profile, recording, host);
     if (base)
-      originRealtimeNs = *base + originNs;
+      originRealtimeNs = sumOf(*base, originNs);
     os << "{\"displayTimeUnit\": \"ns\", \"deviceProperties\": ";
     json::OStream out(os);
     out.array([&] {
@@ -897,8 +904,8 @@ void PerfettoTrace::add(const Profile &profile, const trace::Trace *recording,
   }
   int64_t shift = -originNs;
   if (originRealtimeNs && base)
-    shift = *base - *originRealtimeNs;
-  Printer(os, hasEvents, isAlone ? "" : (label + ", ").str(), shift, profile,
+    shift = int64_t(uint64_t(*base) - uint64_t(*originRealtimeNs));
+  Printer(os, hasEvents, numArrows, isAlone ? "" : (label + ", ").str(), shift, profile,
           recording, host)
       .print();
 }

@@ -751,6 +751,30 @@ def test_several_recordings_stand_on_one_clock(tmp_path: Path) -> None:
     assert not (tmp_path / "none.json").exists()
 
 
+def test_recordings_of_one_name_have_tracks_and_arrows_of_their_own(tmp_path: Path) -> None:
+    """Whatever their clocks say."""
+    call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1}
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 9, "dur": 2}
+    files = [tmp_path / name / "t.json" for name in "abc"]
+    for file, base in zip(files, (0, 5_000, (1 << 63) - 1), strict=True):
+        file.parent.mkdir()
+        made = {
+            "traceEvents": [
+                {**call, "ts": 1, "dur": 3, "args": {"correlation": 4}},
+                {**kernel, "args": {"device": 0, "stream": 7, "correlation": 4}},
+            ],
+            "baseTimeNanoseconds": base,
+        }
+        file.write_text(json.dumps(made))
+    status, _, err = command("report", *files, "--perfetto", tmp_path / "all.json")
+    assert status == 0, err
+    events = json.loads((tmp_path / "all.json").read_text())["traceEvents"]
+    processes = {e["pid"] for e in events if e.get("cat") == "kernel"}
+    assert processes == {"t.json, 2", "t.json #2, 2", "t.json #3, 2"}
+    for phase in "sf":
+        assert [e["id"] for e in events if e["ph"] == phase] == [1, 2, 3]
+
+
 def test_kernels_of_a_capture_say_what_launched_them(tmp_path: Path) -> None:
     """The line or node that the launch was marked with, and the number of the call."""
     path = tmp_path / "capture.opcap"

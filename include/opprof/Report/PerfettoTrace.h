@@ -33,6 +33,7 @@ private:
   bool isAlone;
   bool hasBegun = false;
   bool hasEvents = false;
+  uint64_t numArrows = 0;
   /// Of the first: where its events begin, and that in nanoseconds since 1970.
   int64_t originNs = 0;
   std::optional<int64_t> originRealtimeNs;

@@ -180,9 +180,14 @@ bool opprof::fx::needsSeparation(ModuleOp module) {
   StorageOwners storage;
   return llvm::any_of(module.getOps<GraphOp>(), [&](GraphOp graph) {
     return (graph.isPrivate() && !storage.getSharedOutputs(graph).empty()) ||
-           llvm::any_of(graph.getBlock().getOps<CallOp>(), [&](CallOp call) {
-             return storage.getSharedOperands(call).has_value();
-           });
+           // Calls stand in the bodies of nodes too.
+           graph
+               .walk([&](CallOp call) {
+                 return storage.getSharedOperands(call).has_value()
+                            ? WalkResult::interrupt()
+                            : WalkResult::advance();
+               })
+               .wasInterrupted();
   });
 }
 

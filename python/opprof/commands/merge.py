@@ -146,6 +146,11 @@ def _of_ranks(library: Library, files: Sequence[Path], result: Merged) -> list[t
 
 def merge(paths: Sequence[Path], output: Path) -> Merged:
     """Writes one trace of all ranks, and returns the measures."""
+    if str(output) == "-":
+        raise OpprofError(
+            "opprof merge prints its measures, and the trace goes to a file",
+            remedy="name one: -o merged.json",
+        )
     library = Library.for_files()
     result = Merged()
     captures = [(rank, str(file)) for rank, file in _of_ranks(library, _captures(paths), result)]

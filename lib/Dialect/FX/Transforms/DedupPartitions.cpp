@@ -408,6 +408,11 @@ bool Deduplicator::dedupBlocks() {
 /// Makes graphs of what was found, and calls in its places.
 void Deduplicator::outline(MutableArrayRef<PartitionClass> found,
                            bool isSearchedAgain) {
+  // What lies in a known class has a place in each of its places, the new ones
+  // among them.
+  std::stable_partition(
+      found.begin(), found.end(),
+      [](const PartitionClass &repeated) { return bool(repeated.graph); });
   std::vector<ClassNames> classNames;
   std::vector<Outlined *> outlined;
   for (const PartitionClass &repeated : found) {
