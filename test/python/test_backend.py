@@ -1,5 +1,6 @@
 """An emitted backend gives what the model gives, after everything that people do to weights and from any number of threads."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -251,6 +252,88 @@ def test_the_front_tells_zeros_apart(backend: ModuleType, place: str) -> None:
             shift = number if place == "argument" else 1.0
             for _ in range(3):
                 assert torch.equal(optimized(x, shift), model(x, shift))
+
+
+class BrokenSigned(nn.Module):
+    """What decides stands behind a break in the graph; another attribute is read by nobody."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.limits = 0.0, Limits()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = x + 1
+        torch._dynamo.graph_break()
+        return torch.copysign(torch.ones_like(y), y * self.scale)
+
+
+@pytest.mark.parametrize("backend", ["prologue"], indirect=True)
+def test_zeros_are_told_apart_behind_a_break_and_for_any_shape(backend: ModuleType) -> None:
+    for model in (BrokenSigned(), Signed()):
+        optimized = backend.optimize(model)
+        more = (1.0,) if isinstance(model, Signed) else ()
+        with torch.no_grad():
+            for size in range(2, 10):
+                x = torch.rand(size, 8) + 1
+                for number in (0.0, -0.0):
+                    model.scale = number
+                    assert torch.equal(optimized(x, *more), model(x, *more))
+
+
+class Unreadable:
+    """As proxies are that nothing is bound to."""
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise RuntimeError("not bound")
+
+
+@pytest.mark.parametrize("backend", ["prologue"], indirect=True)
+def test_the_front_learns_of_models_whose_configuration_is_made_anew(backend: ModuleType) -> None:
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.Tanh()), torch.rand(3, 8)
+    optimized = backend.optimize(model)
+    model.proxy = Unreadable()
+    model.large = [[0.0] * 2000, "text"]
+    with torch.no_grad():
+        for _ in range(10):
+            model.limits = Limits()
+            model.limits.slope = -0.0
+            assert torch.equal(optimized(x), model(x))
+        before = backend.status()["fronts"][-1].shortcuts
+        for _ in range(5):
+            optimized(x)
+        assert backend.status()["fronts"][-1].shortcuts == before + 5
+
+
+@pytest.mark.parametrize("backend", ["prologue"], indirect=True)
+def test_threads_see_the_hooks_and_zeros_that_are_there(backend: ModuleType) -> None:
+    model, x = Signed(), torch.rand(3, 8) + 1
+    optimized = backend.optimize(model)
+    wrong: list[Any] = []
+
+    def call(expected: Tensor) -> None:
+        with torch.no_grad():
+            result = optimized(x, 1.0)
+        if not torch.equal(result, expected):
+            wrong.append(result)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for turn in range(12):
+            model.scale = -0.0 if turn % 2 else 0.0
+            hook = model.register_forward_hook(lambda module, given, result, by=turn: result + by)
+            with torch.no_grad():
+                expected = model(x, 1.0)
+            threads = [threading.Thread(target=call, args=(expected,)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            hook.remove()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not wrong
 
 
 class Broken(nn.Module):

@@ -208,14 +208,37 @@ def test_numbers_that_graphs_hold_as_tensors_are_not_rounded(dtype: torch.dtype)
 def test_a_number_beyond_float16_scales_what_is_within() -> None:
     inputs = [torch.rand(4, 8) * 1e-3 + 1e-3]
 
-    def function(x: Tensor) -> Tensor:
+    def scaled(x: Tensor) -> Tensor:
         return x * torch.tensor(1e6)
 
-    expected = function(*inputs)
-    whole = cast_graph(trace_to_aten(function, inputs), inputs, torch.float16)
-    assert relative_error(whole(*inputs), expected) < 2e-3
-    regions = dict.fromkeys(classes(function, inputs), "float16")
-    assert relative_error(cast(function, inputs, regions)(*inputs), expected) < 2e-3
+    def scaling(x: Tensor) -> Tensor:
+        return torch.tensor(1e6) * x
+
+    def divided(x: Tensor) -> Tensor:
+        return torch.tensor(1e6) / (x * 1e5 + 100)
+
+    for function in (scaled, scaling, divided):
+        expected = function(*inputs)
+        whole = cast_graph(trace_to_aten(function, inputs), inputs, torch.float16)
+        assert relative_error(whole(*inputs), expected) < 2e-3
+        regions = dict.fromkeys(classes(function, inputs), "float16")
+        assert relative_error(cast(function, inputs, regions)(*inputs), expected) < 2e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_number_that_is_written_through_another_name_is_what_was_written(
+    dtype: torch.dtype,
+) -> None:
+    def function(x: Tensor) -> Tensor:
+        number = torch.tensor(5.0)
+        other = number.detach()
+        number.add_(1)
+        return x * other
+
+    inputs = [torch.rand(4, 8) + 1]
+    graph = trace_to_aten(function, inputs)
+    error = relative_error(cast_graph(graph, inputs, dtype)(*inputs), function(*inputs))
+    assert error < 2 * torch.finfo(dtype).eps
 
 
 def test_a_cache_that_begins_empty_makes_nothing_float32() -> None:

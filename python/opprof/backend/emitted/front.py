@@ -259,6 +259,49 @@ class Shortcut:
         return values
 
 
+class Noted:
+    """What Dynamo does not look at again, as the model has it now: hooks, and where numbers are -0.0."""
+
+    def __init__(self, model: nn.Module, *, watched: bool) -> None:
+        modules = nn.modules.module
+        self.hooks: list[Any] = [
+            *getattr(modules, "_global_forward_hooks", {}).values(),
+            *getattr(modules, "_global_forward_pre_hooks", {}).values(),
+        ]
+        self.watch = Watch(model, (), {}) if watched else None
+        zeros: set[Any] = set()
+        # What holds numbers that change without the modules, each once.
+        self.holders: dict[Any, Any] = {}
+        seen: set[int] = set()
+        for path, module in model.named_modules():
+            self.hooks += [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+            for name, value in vars(module).items():
+                if _is_negative_zero(value):
+                    zeros.add((path, name))
+                elif name not in _MODULE_STATE and id(value) not in seen and _parts(value):
+                    seen.add(id(value))
+                    self.holders[path, name] = value
+        self.zeros = frozenset(zeros)
+
+
+class Functions:
+    """Functions of their own that call the model, for which Dynamo keeps what it compiles apart from that of other models.
+
+    What it compiles after a break in the graph is of the model's own functions, where it tells backends apart and nothing else: `apart`
+    gives these one too.
+    """
+
+    def __init__(self, model: nn.Module, zeros: frozenset[Any], *, apart: bool) -> None:
+        def another(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+            return backend(module, inputs)
+
+        own = another if apart else backend
+        self.zeros = zeros
+        self.call = _calling(model)
+        self.exact = torch.compile(self.call, backend=own, dynamic=False)
+        self.any_shape = torch.compile(_calling(model), backend=own)
+
+
 class Front:
     """Calls of one model: by a shortcut where one fits, by torch.compile where not, which may give a shortcut."""
 
@@ -273,41 +316,36 @@ class Front:
         self.status = note_front(type(model).__name__)
         self._shortcuts: list[Shortcut] = []
         self._lock = threading.Lock()
-        self._hooks: list[Any] = []
-        # The model as it was when its hooks were looked at, and how often it was another the next time.
-        self._as_noted: Watch | None = None
+        # What was found when the model was last looked at, and how often it was another then.
+        self._noted: Noted | None = None
         self._changes = 0
+        self._functions: dict[frozenset[Any], Functions] = {}
         self._shapes: set[Any] = set()
         # For calls of one kind: failures to learn of them in a row, and the call from which on it is tried again.
         self._tries: dict[Any, tuple[int, int]] = {}
-        # What the modules hold besides modules and tensors, as it was when the hooks were looked at: their numbers, and what has some.
-        self._numbers: dict[Any, float] = {}
-        self._holders: dict[int, Any] = {}
-        self._renew_functions()
 
-    def _renew_functions(self) -> None:
-        """Functions of their own, for which Dynamo keeps what it compiles apart from that of other models.
+    def _functions_for(self, leaves: list[Any]) -> "Functions | None":
+        """What is compiled of the model as it is, for these arguments; None where zeros are negative in too many ways.
 
-        What it compiles after a break in the graph is of the model's own functions, where it tells backends apart and no hooks.
+        Dynamo does not look at hooks again, once it has compiled a module, and takes 0.0 for -0.0: other ones are other functions.
         """
-
-        def hooked(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-            return backend(module, inputs)
-
-        self._backend = hooked if self._hooks else backend
-        self._any_shape = torch.compile(_calling(self.model), backend=self._backend)
-        self._exact: dict[frozenset[Any], tuple[Any, Any]] = {}
-
-    def _function_for(self, zeros: frozenset[Any]) -> tuple[Any, Any]:
-        """The function that calls the model, and what is compiled of it for each shape.
-
-        Dynamo's guards take 0.0 for -0.0, so where one is is part of what is compiled.
-        """
-        if zeros not in self._exact:
-            function = _calling(self.model)
-            compiled = torch.compile(function, backend=self._backend, dynamic=False)
-            self._exact[zeros] = (function, compiled)
-        return self._exact[zeros]
+        with self._lock:
+            noted = self._noted
+            if noted is None or noted.watch is None or not noted.watch.holds():
+                self._changes += 1
+                # A model that writes its own attributes in each call is looked at each time.
+                own = Noted(self.model, watched=self._changes < self.most_changes)
+                if noted is not None and own.hooks != noted.hooks:
+                    self._functions = {}
+                self._noted = noted = own
+            zeros = noted.zeros | _negative_zeros([leaves, noted.holders])
+            if zeros not in self._functions:
+                if len(self._functions) >= self.most_shapes:
+                    self.status.unfit = f"zeros were negative in more than {self.most_shapes} ways"
+                    return None
+                apart = bool(noted.hooks or zeros)
+                self._functions[zeros] = Functions(self.model, zeros, apart=apart)
+            return self._functions[zeros]
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.status.calls += 1
@@ -324,19 +362,18 @@ class Front:
         """The call by torch.compile, and where it is worth trying what is learned of it."""
         if State.is_traced():
             return self.model(*args, **kwargs)
-        self._note_hooks()
         leaves: list[Any] = []
         _flatten([args, kwargs], leaves)
+        functions = self._functions_for(leaves)
+        if functions is None:
+            return self.model(*args, **kwargs)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         shape = tuple((tensor.shape, tensor.dtype, tensor.device) for tensor in tensors)
         if shape not in self._shapes and len(self._shapes) >= self.most_shapes:
-            return self._any_shape(*args, **kwargs)
+            return functions.any_shape(*args, **kwargs)
         self._shapes.add(shape)
-        zeros = _negative_zeros((leaves, self._numbers, self._holders))
-        if zeros not in self._exact and len(self._exact) >= self.most_shapes:
-            return self.model(*args, **kwargs)
-        function, exact = self._function_for(zeros)
-        kind = (shape, torch.is_grad_enabled(), self.model.training, zeros)
+        exact = functions.exact
+        kind = (shape, torch.is_grad_enabled(), self.model.training, functions.zeros)
         failures, next_try = self._tries.get(kind, (0, 0))
         if self.status.calls < next_try or torch._C._len_torch_function_stack():
             return exact(*args, **kwargs)
@@ -350,7 +387,7 @@ class Front:
         try:
             if not watch.holds():
                 raise Unknown("the model changed in the call")
-            self._learn(function, signature, runs, result)
+            self._learn(functions.call, signature, runs, result)
             self._tries.pop(kind, None)
         except Unknown as reason:
             self.status.unfit = str(reason)
@@ -358,32 +395,6 @@ class Front:
             failures = min(failures + 1, 10)
             self._tries[kind] = (failures, self.status.calls + 2**failures)
         return result
-
-    def _note_hooks(self) -> None:
-        """Dynamo does not look at hooks again, once it has compiled a module: other hooks are another function."""
-        if self._as_noted is not None and self._as_noted.holds():
-            return
-        modules = nn.modules.module
-        hooks = [
-            *getattr(modules, "_global_forward_hooks", {}).values(),
-            *getattr(modules, "_global_forward_pre_hooks", {}).values(),
-        ]
-        for module in self.model.modules():
-            hooks += [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
-        if hooks != self._hooks:
-            self._hooks = hooks
-            self._renew_functions()
-        self._numbers, self._holders = {}, {}
-        for module in self.model.modules():
-            for name, value in vars(module).items():
-                if type(value) is float:
-                    self._numbers[id(module), name] = value
-                elif name not in _MODULE_STATE and _parts(value):
-                    self._holders[id(value)] = value
-        self._changes += 1
-        # A model that writes its own attributes in each call is looked at each time.
-        rarely = self._changes < self.most_changes
-        self._as_noted = Watch(self.model, (), {}) if rarely else None
 
     def _learn(self, function: Any, signature: Signature, runs: list[Any], result: Any) -> None:
         """Makes the shortcut for calls like the one that gave the result, where it can be told what they depend on."""
@@ -415,38 +426,50 @@ class Front:
 # What every module has.
 _MODULE_STATE = frozenset(vars(nn.Module()))
 
-# What is looked into for -0.0: how deep, the two levels of what is asked included, and below them of how many elements.
-_DEEPEST, _LARGEST = 5, 1000
+# What is looked into for -0.0: how deep, the two levels of what is asked included, of how many elements, and how many parts in all.
+_DEEPEST, _LARGEST, _MOST_PARTS = 5, 1000, 20_000
+
+
+def _is_negative_zero(value: Any) -> bool:
+    return isinstance(value, float) and value == 0 and math.copysign(1, value) < 0
 
 
 def _negative_zeros(value: Any) -> frozenset[Any]:
     """Where a value, or a list, tuple, dictionary or object in it, is -0.0."""
     found: set[Any] = set()
+    seen: set[int] = set()
 
     def visit(value: Any, place: tuple[Any, ...]) -> None:
-        if type(value) is float:
-            if value == 0 and math.copysign(1, value) < 0:
-                found.add(place)
-        elif len(place) < _DEEPEST:
-            parts = _parts(value)
-            if len(parts) <= _LARGEST or len(place) < 2:
-                for key, part in list(parts.items()):
-                    visit(part, (*place, key))
+        if _is_negative_zero(value):
+            found.add(place)
+        elif len(place) < _DEEPEST and id(value) not in seen and len(seen) < _MOST_PARTS:
+            seen.add(id(value))
+            for key, part in _parts(value, among=len(place) < 2):
+                visit(part, (*place, key))
 
     visit(value, ())
     return frozenset(found)
 
 
-def _parts(value: Any) -> dict[Any, Any]:
-    """What a container holds, or an object that may be a model's configuration; modules and tensors are looked at by themselves."""
-    if type(value) is dict:
-        return value
-    if type(value) in (list, tuple):
-        return dict(enumerate(value))
-    if isinstance(value, (nn.Module, torch.Tensor, type, types.ModuleType)) or callable(value):
-        return {}
-    own = getattr(value, "__dict__", None)
-    return own if isinstance(own, dict) else {}
+def _parts(value: Any, *, among: bool = False) -> list[tuple[Any, Any]]:
+    """What a container holds, or an object that may be a model's configuration; modules and tensors are looked at by themselves.
+
+    Nothing of a large one, but where it is `among` what is asked.
+    """
+    parts: Any = value
+    if not isinstance(value, (dict, list, tuple)):
+        if isinstance(value, (nn.Module, torch.Tensor, type, types.ModuleType)) or callable(value):
+            return []
+        try:
+            parts = getattr(value, "__dict__", None)
+        except Exception:
+            # Whatever a program's own property does: no guard reads it.
+            return []
+        if not isinstance(parts, dict):
+            return []
+    if len(parts) > _LARGEST and not among:
+        return []
+    return list(parts.items()) if isinstance(parts, dict) else list(enumerate(parts))
 
 
 def _calling(model: nn.Module) -> Any:

@@ -125,24 +125,30 @@ _HANDED_ON = ("lift_fresh_copy", "lift_fresh", "detach", "alias", "clone")
 
 
 def numbers_of(graph: fx.GraphModule) -> set[fx.Node]:
-    """The numbers that a graph holds as float32 tensors without dimensions."""
-    numbers: set[fx.Node] = set()
+    """The numbers that a graph holds as float32 tensors without dimensions, and writes nowhere."""
+    held: dict[fx.Node, fx.Node] = {}
+    written: set[fx.Node] = set()
     for node in graph.graph.nodes:
         if node.op == "get_attr":
             value = getattr(graph, str(node.target), None)
             if isinstance(value, torch.Tensor) and not value.dim() and value.dtype is torch.float32:
-                numbers.add(node)
-        elif node.op == "call_function" and numbers.issuperset(node.all_input_nodes or [node]):
-            if operator_name(node).removesuffix("_") in _HANDED_ON:
-                numbers.add(node)
-    return numbers
+                held[node] = node
+        elif node.op == "call_function":
+            roots = {held[operand] for operand in node.all_input_nodes if operand in held}
+            handed_on = operator_name(node).removesuffix("_") in _HANDED_ON
+            if handed_on and len(roots) == len(node.all_input_nodes) == 1:
+                held[node] = roots.pop()
+            elif may_write(node):
+                # Through whichever of its names.
+                written |= roots
+    return {node for node, root in held.items() if root not in written}
 
 
 def is_scaled_by(node: fx.Node, operand: fx.Node) -> bool:
-    """True where the operator multiplies or divides by one of these numbers: it takes it in float32, as it does a number that is no
-    tensor, so that one beyond the narrower type scales what lies within it.
+    """True where the operator multiplies or divides by one of these numbers, or divides it: it takes it in float32, as it does a number
+    that is no tensor, so that one beyond the narrower type scales what lies within it.
     """
-    return operator_name(node).removesuffix("_") in ("mul", "div") and operand is node.args[1]
+    return operator_name(node).removesuffix("_") in ("mul", "div") and operand in node.args[:2]
 
 
 def narrowed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -184,14 +190,17 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
                     return convert(self.wide[node], torch.float32, dtype)
             if node.op != "call_function":
                 value = super().run_node(node)
-                # What a cache begins with, which holds nothing, would make all that is joined to it float32.
+                # Nor do they follow one that is written, and what a cache begins with, which holds nothing, would make all that is joined to
+                # it float32.
                 constant = isinstance(value, torch.Tensor) and node.op == "get_attr"
-                if constant and not value.numel():
+                if constant and not (value.dim() and value.numel()):
                     with _disable_current_modes():
                         return convert(value, torch.float32, dtype)
                 return value
             args, kwargs = self.fetch_args_kwargs_from_env(node)
-            wide = node in takes_exact
+            # What is written in place stays where it is.
+            scaled = any(is_scaled_by(node, operand) for operand in numbers)
+            wide = node in takes_exact or (scaled and not may_write(node))
 
             def prepare(leaf: Any) -> Any:
                 if wide:

@@ -240,13 +240,14 @@ class Levels(fx.Interpreter):
     def _at(self, node: fx.Node, args: Any, kwargs: Any, dtype: torch.dtype) -> Any:
         """The node with all floats, and what it is asked to give, in one type."""
         narrow = dtype is not torch.float32
+        if narrow and any(is_scaled_by(node, operand) for operand in self.numbers):
+            result = self._at(node, args, kwargs, torch.float32)
+            return torch.utils._pytree.tree_map(lambda leaf: _cast(leaf, dtype), result)
 
         def prepare(leaf: Any) -> Any:
             if leaf is torch.float32 and narrow:
                 return dtype
             if narrow and isinstance(leaf, torch.Tensor) and leaf.dtype is torch.float32:
-                if leaf is scale:
-                    return leaf
                 if id(leaf) in self.given:
                     leaf = narrowed(leaf, dtype)
                 elif id(leaf) in self.constants:
@@ -256,11 +257,6 @@ class Levels(fx.Interpreter):
             return _cast(leaf, torch.float32) if self.emulated and products else leaf
 
         name = operator_name(node)
-        scaled = any(
-            is_scaled_by(node, operand)
-            for operand in self.numbers.intersection(node.all_input_nodes)
-        )
-        scale = args[1] if scaled else None
         products = narrow and name in _PRODUCTS
         if name in _OVER_BATCHES:
             args = (prepare(args[0]), *args[1:])

@@ -83,7 +83,12 @@ class Watch:
             self._watch_module(module)
         for read in reads:
             self._source = read.strip()
-            value = self._evaluate(ast.parse(self._source, mode="eval").body)
+            try:
+                tree = ast.parse(self._source, mode="eval")
+            except SystemError as error:
+                # Of Python 3.11's, where several threads parse.
+                raise Unknown(self._source) from error
+            value = self._evaluate(tree.body)
             self._watch_parts(value)
         self._settle()
 
