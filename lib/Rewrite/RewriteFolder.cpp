@@ -35,6 +35,9 @@ static std::string join(StringRef folder, StringRef name) {
 /// folder may hold a person's own.
 static llvm::Error removeOldScripts(StringRef folder) {
   std::string index = join(folder, kIndexName);
+  // A pipe in its place would be waited for.
+  if (llvm::Error error = checkPlace(index))
+    return error;
   auto file = opprof::openInput(index);
   if (!file)
     return llvm::Error::success();

@@ -361,7 +361,7 @@ TEST_F(FindingsTest, IdleTimeBetweenWhatWasLaunchedBeforeAWaitIsNotItsCost) {
   // one is launched when the wait is over.
   addKernel(50'000, 20'000).launchStartNs = -4'000;
   addKernel(90'000, 10'000).launchStartNs = 80'000;
-  profile.synchronizations = {{"cudaStreamSynchronize", 1'000, 71'000}};
+  profile.synchronizations = {{"cudaStreamSynchronize", 1'000, 71'000, "", ""}};
   compute();
   EXPECT_EQ(get<evidence::Synchronizations>().deviceIdleNs, 2'000);
 }
