@@ -751,12 +751,19 @@ static void addOperatorLoops(Context &context) {
           medianOf(std::move(times)) < smallNs)
         often[where][name] = kernels;
     }
+  // Gradients that are clipped one by one have a finding of their own.
+  std::vector<Line> clipped;
+  for (const auto &[source, count] : countNorms(context))
+    if (count >= kLeastLoop * uint64_t(context.steps))
+      clipped.emplace_back(source);
   const std::vector<uint32_t> order = forwardOrder(context);
   std::set<ModuleLine> counted;
   for (const auto &[where, unused] : often) {
-    if (counted.count(where))
-      continue;
     const Line line(where.second);
+    if (counted.count(where) || llvm::any_of(clipped, [&](const Line &own) {
+          return own.isNear(line);
+        }))
+      continue;
     LoopOfLines loop;
     for (const auto &[other, calls] : byLine) {
       if (!Line(other.second).isNear(line) || counted.count(other))
