@@ -11,17 +11,15 @@ their paths, the nodes, those that are left once everything is merged, and the c
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "test" / "python"))
 
-from repeat_models import ARCHITECTURES, build
+from repeat_models import ARCHITECTURES, arguments, build, measured, write_lines
 from repeat_oracle import EqualInstances, MergedNodes, equal_instances
 
 LEVELS = 16
@@ -94,41 +92,20 @@ def measure(name: str, tools: Path, folder: Path, options: str) -> dict[str, Any
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--tools", type=Path, default=Path("build/bin"))
-    parser.add_argument("--only", nargs="*", default=list(ARCHITECTURES))
-    parser.add_argument("--keep", type=Path)
+    parser = arguments(__doc__, ARCHITECTURES)
     parser.add_argument("--any-order", action="store_true")
-    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
-    lines = []
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = options.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in options.only:
-            try:
-                line = measure(
-                    name, options.tools, folder, "any-order" if options.any_order else ""
-                )
-            except Exception as error:  # What fails is another project's model or exporter.
-                reason = str(error).strip().splitlines()
-                print(
-                    f"{name}: not exported: {reason[0] if reason else type(error).__name__}",
-                    file=sys.stderr,
-                )
-                continue
-            print(json.dumps(line), flush=True)
-            lines.append(line)
+    order = "any-order" if options.any_order else ""
+    lines = measured(
+        options.only, options.keep, lambda name, folder: measure(name, options.tools, folder, order)
+    )
     total = {
         key: sum(line[key] for line in lines)
         for key in ("nodes", "left", "groups", "repeats", "missed", "interleaved")
     }
     lines.append({"models": len(lines), **total})
     print(json.dumps(lines[-1]))
-    if options.output:
-        options.output.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(lines, options.output)
 
 
 if __name__ == "__main__":

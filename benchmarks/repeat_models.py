@@ -5,7 +5,12 @@ Hybrid stacks stand first: layers of two kinds in turn.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -441,3 +446,45 @@ def build(name: str) -> Example:
     torch.manual_seed(0)
     model, args, kwargs = ARCHITECTURES[name]()
     return model.eval(), args, kwargs
+
+
+def arguments(doc: str, names: Iterable[str]) -> argparse.ArgumentParser:
+    """What benchmarks of these models are told."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tools", type=Path, default=Path("build/bin"))
+    parser.add_argument("--only", nargs="*", default=list(names))
+    parser.add_argument(
+        "--keep", type=Path, help="what is made of models stays here, and is made once"
+    )
+    parser.add_argument("-o", "--output", type=Path)
+    return parser
+
+
+def measured(
+    names: Iterable[str], keep: Path | None, measure: Callable[[str, Path], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """A line for each model, which is printed; what fails is named and left out, as it is another project's model, tracer or exporter."""
+    lines = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            try:
+                line = measure(name, folder)
+            except Exception as error:
+                reason = str(error).strip().splitlines()
+                print(
+                    f"{name}: left out: {reason[0] if reason else type(error).__name__}",
+                    file=sys.stderr,
+                )
+                continue
+            print(json.dumps(line), flush=True)
+            lines.append(line)
+    return lines
+
+
+def write_lines(lines: Iterable[dict[str, Any]], output: Path | None) -> None:
+    if output:
+        output.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -10,18 +10,16 @@ named and not counted.
 
 from __future__ import annotations
 
-import argparse
 import collections
 import json
 import subprocess
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
 
 import torch
-from repeat_models import build
+from repeat_models import arguments, build, measured, write_lines
 from torch import Tensor, nn
 
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
@@ -163,37 +161,18 @@ def compare(name: str, folder: Path, tools: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--tools", type=Path, default=Path("build/bin"))
-    parser.add_argument("--only", nargs="*", default=MODELS)
-    parser.add_argument(
-        "--keep", type=Path, help="archives and exported graphs stay here, and are made once"
-    )
-    parser.add_argument("-o", "--output", type=Path)
-    options = parser.parse_args()
-    lines = []
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = options.keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in options.only:
-            try:
-                lines.append(compare(name, folder, options.tools))
-            except subprocess.CalledProcessError as error:
-                sys.exit(f"{name}: {error.stderr}")
-            except Exception as error:  # What fails is another project's model, tracer or exporter.
-                reason = str(error).strip().splitlines()
-                print(
-                    f"{name}: left out: {reason[0] if reason else type(error).__name__}",
-                    file=sys.stderr,
-                )
-                continue
-            print(json.dumps(lines[-1]), flush=True)
+    options = arguments(__doc__, MODELS).parse_args()
+
+    def measure(name: str, folder: Path) -> dict[str, Any]:
+        try:
+            return compare(name, folder, options.tools)
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"{name}: {error.stderr}")
+
+    lines = measured(options.only, options.keep, measure)
     alike = sum(line["alike"] for line in lines)
     print(f"{alike} of {len(lines)} models group alike")
-    if options.output:
-        options.output.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(lines, options.output)
 
 
 if __name__ == "__main__":
