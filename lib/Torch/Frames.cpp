@@ -122,8 +122,6 @@ struct Walk {
   PyObject *group = nullptr;
   /// Whose group it is.
   PyObject *optimizer = nullptr;
-  /// Where no module is called: what the innermost method is called on.
-  PyObject *self = nullptr;
   /// Innermost first.
   std::array<PyObject *, kMostModules> modules;
   size_t numModules = 0;
@@ -132,7 +130,6 @@ struct Walk {
     size_t value = user ? size_t(instructionOf(user)) : 0;
     value = value * 31 + size_t(group);
     value = value * 31 + size_t(optimizer);
-    value = value * 31 + size_t(self);
     for (size_t at = 0; at < numModules; ++at)
       value = value * 1000003 ^ size_t(modules[at]) >> 4;
     return value;
@@ -144,7 +141,6 @@ struct Known {
   PyObject *group = nullptr;
   /// Whose group it is, and a weak reference, as for a module.
   PyObject *optimizer = nullptr, *optimizerReference = nullptr;
-  PyObject *self = nullptr, *selfReference = nullptr;
   /// Innermost first.
   std::vector<const Module *> modules;
   uint32_t number = OPPROF_NO_PLACE;
@@ -152,8 +148,6 @@ struct Known {
   /// Something that it is of is gone, so that no walk finds it again.
   bool isDead() const {
     if (optimizerReference && !refersTo(optimizerReference, optimizer))
-      return true;
-    if (selfReference && !refersTo(selfReference, self))
       return true;
     for (const Module *module : modules)
       if (!module || !module->isAlive())
@@ -163,7 +157,7 @@ struct Known {
   bool is(const Walk &walk) const {
     if (instruction != (walk.user ? instructionOf(walk.user) : nullptr) ||
         group != walk.group || optimizer != walk.optimizer ||
-        self != walk.self || modules.size() != walk.numModules)
+        modules.size() != walk.numModules)
       return false;
     for (size_t at = 0; at < modules.size(); ++at)
       if (!modules[at] || modules[at]->object != walk.modules[at])
@@ -214,7 +208,6 @@ private:
   bool isHidden(const char *file) const;
   const Known &add(const Walk &walk);
   Module *moduleOf(Module *parent, PyObject *object);
-  Module *calledModule(PyObject *object);
   void numberOutermost(Module &module);
   std::string groupOf(const Walk &walk) const;
 
@@ -456,20 +449,15 @@ Module *Places::moduleOf(Module *parent, PyObject *object) {
   return &module;
 }
 
-/// The module that an object is, where it has been called as one.
-Module *Places::calledModule(PyObject *object) {
-  auto found = byObject.find(object);
-  if (found == byObject.end())
-    return nullptr;
-  for (Module *module : found->second)
-    if (module->isAlive())
-      return module;
-  return nullptr;
-}
-
 bool Places::isCalledModule(PyObject *object) {
   Interpreter lock;
-  return calledModule(object);
+  auto found = byObject.find(object);
+  if (found == byObject.end())
+    return false;
+  for (const Module *module : found->second)
+    if (module->isAlive())
+      return true;
+  return false;
 }
 
 /// "AdamW group 1": the optimizer, and which of its groups is stepped.
@@ -513,12 +501,7 @@ const Known &Places::add(const Walk &walk) {
     place.optimizerReference = PyWeakref_NewRef(place.optimizer, nullptr);
     PyErr_Clear();
   }
-  if (walk.self) {
-    place.self = walk.self;
-    place.selfReference = PyWeakref_NewRef(walk.self, nullptr);
-    PyErr_Clear();
-  }
-  Module *module = calledModule(walk.self);
+  Module *module = nullptr;
   place.modules.resize(walk.numModules);
   for (size_t at = walk.numModules; at-- > 0;) {
     Module *inner = moduleOf(module, walk.modules[at]);
@@ -551,6 +534,8 @@ uint32_t Places::find(const Frame *frame, const void *until) {
   // first; some more than that are none of an optimizer's.
   std::array<PyObject *, 16> selves;
   size_t numSelves = 0;
+  // What the innermost method is called on.
+  PyObject *self = nullptr;
   // A step is given a function that runs the model (LBFGS, Lightning): what
   // that does is none of the optimizer's. One that is no optimizer of PyTorch's
   // has a step of the user's own, a method.
@@ -575,11 +560,11 @@ uint32_t Places::find(const Frame *frame, const void *until) {
       if (reinterpret_cast<PyCodeObject *>(object)->co_argcount &&
           numSelves < selves.size())
         selves[numSelves++] = localOf(frame, 0);
-      if (!walk.self && code.variable == 0) {
-        walk.self = localOf(frame, 0);
+      if (!self && code.variable == 0) {
+        self = localOf(frame, 0);
         // Where a function within the method uses it too.
-        if (walk.self && PyCell_Check(walk.self))
-          walk.self = PyCell_GET(walk.self);
+        if (self && PyCell_Check(self))
+          self = PyCell_GET(self);
       }
       break;
     case CodeKind::ModuleCall:
@@ -605,15 +590,15 @@ uint32_t Places::find(const Frame *frame, const void *until) {
     return OPPROF_NO_PLACE;
   // A checkpoint computes a method again without a call of its module.
   uint32_t numCalled = this->numCalled.load(std::memory_order_relaxed);
-  if (walk.numModules || walk.optimizer ||
-      (walk.self && cache->isNoModule(walk.self, numCalled)))
-    walk.self = nullptr;
+  bool mayBeModule = self && !walk.numModules && !walk.optimizer &&
+                     !cache->isNoModule(self, numCalled);
+  if (mayBeModule)
+    walk.modules[walk.numModules++] = self;
   const Known **last = &cache->lastOf(walk.hash());
-  if (walk.self && !(*last && (*last)->is(walk)) &&
-      !isCalledModule(walk.self)) {
+  if (mayBeModule && !(*last && (*last)->is(walk)) && !isCalledModule(self)) {
     // Objects of all kinds come and go: they are no places.
-    cache->addNoModule(walk.self, numCalled);
-    walk.self = nullptr;
+    cache->addNoModule(self, numCalled);
+    walk.numModules = 0;
     last = &cache->lastOf(walk.hash());
   }
   if (!*last || !(*last)->is(walk))
