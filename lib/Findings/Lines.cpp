@@ -471,21 +471,16 @@ static void addPrecisionIslands(Context &context) {
   }
 }
 
-static bool isNorm(StringRef name) {
-  return StringSwitch<bool>(name)
-      .Cases({"norm", "linalg_vector_norm", "linalg_norm"}, true)
-      .Default(false);
-}
-
-/// How many norms each line takes outside of modules and of the backward pass:
-/// of one tensor each, by an operator or as a sum of squares.
-static std::map<StringRef, uint64_t> countNorms(const Context &context) {
+/// The lines that clip gradients one by one: each takes many norms of one
+/// tensor, by an operator or as a sum of squares, outside of modules and of the
+/// backward pass.
+static std::set<StringRef> findClippingLines(const Context &context) {
   std::map<StringRef, uint64_t> norms, squares, sums;
   for (const Activity *kernel : context.kernels) {
     StringRef name = nameOf(*kernel), source = kernel->origin->source;
     if (kernel->part != Part::None || source.empty())
       continue;
-    if (isNorm(name))
+    if (name == "norm" || name == "linalg_vector_norm" || name == "linalg_norm")
       ++norms[source];
     else if (name == "pow" || name == "square" || name == "mul")
       ++squares[source];
@@ -495,15 +490,17 @@ static std::map<StringRef, uint64_t> countNorms(const Context &context) {
   for (const auto &[source, count] : sums)
     if (auto it = squares.find(source); it != squares.end())
       norms[source] += std::min(count, it->second);
-  return norms;
+  std::set<StringRef> lines;
+  for (const auto &[source, count] : norms)
+    if (count >= kLeastLoop * uint64_t(context.steps))
+      lines.insert(source);
+  return lines;
 }
 
 /// A norm for each parameter's gradient, one after the other.
-static void addGradientLoops(Context &context) {
-  std::map<StringRef, uint64_t> norms = countNorms(context);
-  for (const auto &[source, count] : norms) {
-    if (count < kLeastLoop * uint64_t(context.steps))
-      continue;
+static void addGradientLoops(Context &context,
+                             const std::set<StringRef> &clipping) {
+  for (StringRef source : clipping) {
     Line line(source);
     Cost cost;
     std::vector<int64_t> spans;
@@ -627,17 +624,15 @@ static uint64_t longestRun(const Context &context, const Line &line,
 }
 
 /// An optimizer by hand, or a running mean.
-static void addParameterLoops(Context &context) {
+static void addParameterLoops(Context &context,
+                              const std::set<StringRef> &clipping) {
   // Without steps the loop may be the program's own.
   if (!countSteadySteps(context.profile))
     return;
   std::map<StringRef, std::map<StringRef, uint64_t>> inPlace;
   std::map<StringRef, std::set<Size>> sizes;
   // Of gradients that are clipped, which another finding names, and of layers.
-  std::set<StringRef> others;
-  for (const auto &[source, count] : countNorms(context))
-    if (count >= kLeastLoop * uint64_t(context.steps))
-      others.insert(source);
+  std::set<StringRef> others = clipping;
   for (const Activity *kernel : context.kernels) {
     if (!isOutside(*kernel))
       continue;
@@ -721,7 +716,8 @@ static bool isMostOfItsTime(const Context &context, const LoopOfLines &loop,
 }
 
 /// Small operators that one line calls over and over.
-static void addOperatorLoops(Context &context) {
+static void addOperatorLoops(Context &context,
+                             const std::set<StringRef> &clipping) {
   constexpr double kLeastLoopShare = 0.05;
   const int64_t smallNs = context.isCPU ? 30'000 : 10'000;
   if (!countSteadySteps(context.profile))
@@ -751,17 +747,13 @@ static void addOperatorLoops(Context &context) {
           medianOf(std::move(times)) < smallNs)
         often[where][name] = kernels;
     }
-  // Gradients that are clipped one by one have a finding of their own.
-  std::vector<Line> clipped;
-  for (const auto &[source, count] : countNorms(context))
-    if (count >= kLeastLoop * uint64_t(context.steps))
-      clipped.emplace_back(source);
   const std::vector<uint32_t> order = forwardOrder(context);
   std::set<ModuleLine> counted;
   for (const auto &[where, unused] : often) {
     const Line line(where.second);
-    if (counted.count(where) || llvm::any_of(clipped, [&](const Line &own) {
-          return own.isNear(line);
+    // Gradients that are clipped one by one have a finding of their own.
+    if (counted.count(where) || llvm::any_of(clipping, [&](StringRef own) {
+          return Line(own).isNear(line);
         }))
       continue;
     LoopOfLines loop;
@@ -1076,10 +1068,11 @@ void findings::addLineFindings(Context &context) {
   addNormalizations(context);
   addAttentions(context);
   addPrecisionIslands(context);
-  addGradientLoops(context);
+  const std::set<StringRef> clipping = findClippingLines(context);
+  addGradientLoops(context, clipping);
   addOptimizer(context);
-  addParameterLoops(context);
-  addOperatorLoops(context);
+  addParameterLoops(context, clipping);
+  addOperatorLoops(context, clipping);
   addWaits(context);
   addEmbeddingGradients(context);
   addMemoryGrowth(context);

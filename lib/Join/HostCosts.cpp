@@ -135,9 +135,10 @@ static std::vector<BackendWait> findBackendWaits(const Trace &trace,
 /// of time.
 static std::vector<Covered> coveredTimes(const Trace &trace,
                                          const HostTimeline &host,
-                                         const OperatorPlaces &places) {
+                                         const OperatorPlaces &places,
+                                         ArrayRef<BackendWait> backendWaits) {
   std::vector<Covered> covered;
-  for (const BackendWait &wait : findBackendWaits(trace, host))
+  for (const BackendWait &wait : backendWaits)
     covered.push_back({wait.time.first, wait.time.second,
                        places.of(wait.next).source, Part::None});
   for (uint32_t index = 0; index < trace.hostOps.size(); ++index) {
@@ -166,7 +167,8 @@ static std::vector<Covered> coveredTimes(const Trace &trace,
 /// and no device did. The median of the steps stands for each: another process
 /// or the system may take the processor in any of them.
 static void addProgram(const Trace &trace, const HostTimeline &host,
-                       const OperatorPlaces &places, Profile &profile) {
+                       const OperatorPlaces &places,
+                       ArrayRef<BackendWait> backendWaits, Profile &profile) {
   constexpr int64_t kLeastNs = 100'000;
   const int64_t steps = countSteadySteps(profile);
   if (!steps)
@@ -179,7 +181,8 @@ static void addProgram(const Trace &trace, const HostTimeline &host,
   const ArrayRef<Interval> running = runs;
   std::map<Between, std::map<uint32_t, std::pair<int64_t, uint64_t>>> found;
   const Covered *last = nullptr;
-  for (const std::vector<Covered> covered = coveredTimes(trace, host, places);
+  for (const std::vector<Covered> covered =
+           coveredTimes(trace, host, places, backendWaits);
        const Covered &next : covered) {
     const Covered *before = last;
     if (!last || next.endNs > last->endNs)
@@ -261,7 +264,8 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
     const OperatorPlaces::Where &where = places.of(index);
     add(*kind, op.name, where.source, where.module, op.durationNs);
   }
-  for (const BackendWait &wait : findBackendWaits(trace, host))
+  const std::vector<BackendWait> backendWaits = findBackendWaits(trace, host);
+  for (const BackendWait &wait : backendWaits)
     if (isCounted(wait.time.first)) {
       const OperatorPlaces::Where &where = places.of(wait.next);
       add(HostCostKind::Wait, kCollectiveWait, where.source, where.module,
@@ -297,7 +301,7 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
                                         : HostCostKind::Compilation;
     add(kind, event.name, source, module, event.durationNs);
   }
-  addProgram(trace, host, places, profile);
+  addProgram(trace, host, places, backendWaits, profile);
   for (auto &[key, cost] : costs)
     profile.host.push_back(std::move(cost));
   llvm::stable_sort(profile.host, [](const HostCost &a, const HostCost &b) {
