@@ -261,20 +261,25 @@ Error driver::showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
   return Error::success();
 }
 
-/// What the observer recorded of the process of a capture, where that lies
-/// beside it: both are called by their process.
-static std::string findOperators(StringRef capture) {
-  StringRef name = llvm::sys::path::filename(capture);
-  if (!name.consume_front("capture-r"))
-    return "";
-  llvm::SmallString<256> path(llvm::sys::path::parent_path(capture));
-  llvm::sys::path::append(path, "operators-r" + name);
+/// The file of this name beside another one, or nothing; a folder may be
+/// anybody's: what it links to is not read.
+static std::string findBeside(StringRef file, const llvm::Twine &name) {
+  llvm::SmallString<256> path(llvm::sys::path::parent_path(file));
+  llvm::sys::path::append(path, name);
   bool isOwn = isFile(path) && !llvm::sys::fs::is_symlink_file(path);
   return isOwn ? path.str().str() : "";
 }
 
-/// The one recording that a profile in `file` is of, where it lies beside it; a
-/// folder may be anybody's: what it links to is not read.
+/// What the observer recorded of the process of a capture, where that lies
+/// beside it: both are called by their process.
+static std::string findOperators(StringRef capture) {
+  StringRef name = llvm::sys::path::filename(capture);
+  return name.consume_front("capture-r")
+             ? findBeside(capture, "operators-r" + name)
+             : "";
+}
+
+/// The one recording that a profile in `file` is of, where it lies beside it.
 static std::string findRecordingOf(const profile::Profile &profile,
                                    StringRef file) {
   llvm::StringSet<> names;
@@ -282,10 +287,7 @@ static std::string findRecordingOf(const profile::Profile &profile,
     names.insert(llvm::sys::path::filename(source.file));
   if (names.size() != 1 || names.begin()->getKey().empty())
     return "";
-  llvm::SmallString<256> path(llvm::sys::path::parent_path(file));
-  llvm::sys::path::append(path, names.begin()->getKey());
-  bool isOwn = isFile(path) && !llvm::sys::fs::is_symlink_file(path);
-  return isOwn ? path.str().str() : "";
+  return findBeside(file, names.begin()->getKey());
 }
 
 /// No more kernels of a capture are put into a trace for Perfetto, which opens

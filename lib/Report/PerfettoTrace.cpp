@@ -66,10 +66,11 @@ struct DeviceSlice {
 class Printer {
 public:
   Printer(raw_ostream &os, bool &hasEvents, uint64_t &numArrows,
-          std::string prefix, int64_t shiftNs, const Profile &profile, const trace::Trace *recording,
-          const Host &host)
+          std::string prefix, int64_t shiftNs, const Profile &profile,
+          const trace::Trace *recording, const Host &host)
       : os(os), hasEvents(hasEvents), numArrows(numArrows),
-        prefix(std::move(prefix)), shiftNs(shiftNs), profile(profile), recording(recording), host(host) {
+        prefix(std::move(prefix)), shiftNs(shiftNs), profile(profile),
+        recording(recording), host(host) {
     for (const std::vector<Activity> *list :
          {&profile.kernels, &profile.copies})
       for (const Activity &activity : *list)
@@ -99,6 +100,8 @@ private:
   void activityArguments(json::OStream &out, const Activity &activity);
   void hostArguments(json::OStream &out, const HostSlice &slice);
   void place(json::OStream &out, OptionalPlace number);
+  StringRef sharedBy(const Activity &activity,
+                     std::optional<std::string> profile::Node::*part) const;
   StringRef partitionOf(const Activity &activity) const;
   StringRef moduleOf(const Activity &activity) const;
 
@@ -358,32 +361,30 @@ static StringRef categoryOf(const Activity &activity) {
   llvm_unreachable("unknown kind");
 }
 
-/// Of a kernel that computes nodes of several partitions, none is said.
-StringRef Printer::partitionOf(const Activity &activity) const {
+/// What all nodes have that an activity computes; of several, none is said.
+StringRef
+Printer::sharedBy(const Activity &activity,
+                  std::optional<std::string> profile::Node::*part) const {
   std::optional<StringRef> found;
   for (uint32_t node : activity.origin->nodes) {
-    const std::optional<std::string> &own = profile.nodes[node].partition;
-    StringRef label = own ? StringRef(*own) : StringRef();
-    if (found && *found != label)
+    const std::optional<std::string> &own = profile.nodes[node].*part;
+    StringRef text = own ? StringRef(*own) : StringRef();
+    if (found && *found != text)
       return "";
-    found = label;
+    found = text;
   }
   return found.value_or("");
+}
+
+StringRef Printer::partitionOf(const Activity &activity) const {
+  return sharedBy(activity, &profile::Node::partition);
 }
 
 /// The module that the host was in, or that of all nodes which it computes.
 StringRef Printer::moduleOf(const Activity &activity) const {
   if (!activity.origin->module.empty())
     return activity.origin->module;
-  std::optional<StringRef> found;
-  for (uint32_t node : activity.origin->nodes) {
-    const std::optional<std::string> &own = profile.nodes[node].module;
-    StringRef path = own ? StringRef(*own) : StringRef();
-    if (found && *found != path)
-      return "";
-    found = path;
-  }
-  return found.value_or("");
+  return sharedBy(activity, &profile::Node::module);
 }
 
 void Printer::activityArguments(json::OStream &out, const Activity &activity) {
@@ -905,8 +906,8 @@ void PerfettoTrace::add(const Profile &profile, const trace::Trace *recording,
   int64_t shift = -originNs;
   if (originRealtimeNs && base)
     shift = int64_t(uint64_t(*base) - uint64_t(*originRealtimeNs));
-  Printer(os, hasEvents, numArrows, isAlone ? "" : (label + ", ").str(), shift, profile,
-          recording, host)
+  Printer(os, hasEvents, numArrows, isAlone ? "" : (label + ", ").str(), shift,
+          profile, recording, host)
       .print();
 }
 

@@ -4,6 +4,8 @@
 
 #include "opprof/Analysis/Structure/RepeatedSubgraphs.h"
 
+#include "opprof/Analysis/Structure/PatternConditions.h"
+
 #include "NodeSequence.h"
 #include "SuffixArray.h"
 
@@ -252,11 +254,7 @@ static bool isIdleCast(Operation *op) {
 
 /// True for what begins a layer and computes nothing: a cast that does nothing,
 /// and what an exporter asserts of the value that it casts.
-static bool isIdle(Operation *op) {
-  auto node = dyn_cast<NodeOp>(op);
-  return isIdleCast(op) ||
-         (node && node.getTarget() == "aten._assert_tensor_metadata.default");
-}
+static bool isIdle(Operation *op) { return isIdleCast(op) || onlyAsserts(op); }
 
 /// Where in its first period to cut a stretch of positions that repeats with
 /// `period`, among the starts that are allowed: where the fewest values come in

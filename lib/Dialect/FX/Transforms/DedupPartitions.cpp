@@ -284,10 +284,7 @@ static MergedNodes getMergedNodes(GraphOp graph,
     for (const Partition &partition : repeated.partitions)
       for (auto [node, first] :
            llvm::zip_equal(partition.nodes, repeated.partitions.front().nodes))
-        // Nodes may lie in the body of another one.
-        if (auto place = numbers.find(node), other = numbers.find(first);
-            place != numbers.end() && other != numbers.end())
-          merged[place->second] = other->second;
+        merged[numbers.at(node)] = numbers.at(first);
   return merged;
 }
 
