@@ -372,15 +372,14 @@ class Front:
         if shape not in self._shapes and len(self._shapes) >= self.most_shapes:
             return functions.any_shape(*args, **kwargs)
         self._shapes.add(shape)
-        exact = functions.exact
         kind = (shape, torch.is_grad_enabled(), self.model.training, functions.zeros)
         failures, next_try = self._tries.get(kind, (0, 0))
         if self.status.calls < next_try or torch._C._len_torch_function_stack():
-            return exact(*args, **kwargs)
+            return functions.exact(*args, **kwargs)
         signature, watch = Signature(args, kwargs), Watch(self.model, (), {})
         before, recorder.runs = recorder.runs, []
         try:
-            result = exact(*args, **kwargs)
+            result = functions.exact(*args, **kwargs)
             runs = recorder.runs
         finally:
             recorder.runs = before

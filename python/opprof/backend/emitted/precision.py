@@ -144,11 +144,13 @@ def numbers_of(graph: fx.GraphModule) -> set[fx.Node]:
     return {node for node, root in held.items() if root not in written}
 
 
-def is_scaled_by(node: fx.Node, operand: fx.Node) -> bool:
+def is_scaled(node: fx.Node, numbers: set[fx.Node]) -> bool:
     """True where the operator multiplies or divides by one of these numbers, or divides it: it takes it in float32, as it does a number
     that is no tensor, so that one beyond the narrower type scales what lies within it.
     """
-    return operator_name(node).removesuffix("_") in ("mul", "div") and operand in node.args[:2]
+    return operator_name(node).removesuffix("_") in ("mul", "div") and not numbers.isdisjoint(
+        operand for operand in node.args[:2] if isinstance(operand, fx.Node)
+    )
 
 
 def narrowed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -199,8 +201,7 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
                 return value
             args, kwargs = self.fetch_args_kwargs_from_env(node)
             # What is written in place stays where it is.
-            scaled = any(is_scaled_by(node, operand) for operand in numbers)
-            wide = node in takes_exact or (scaled and not may_write(node))
+            wide = node in takes_exact or (is_scaled(node, numbers) and not may_write(node))
 
             def prepare(leaf: Any) -> Any:
                 if wide:
@@ -218,7 +219,7 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
 
         def fetch_args_kwargs_from_env(self, node: fx.Node) -> Any:
             def operand_of(operand: fx.Node) -> Any:
-                exactly = operand in numbers and (node in numbers or is_scaled_by(node, operand))
+                exactly = operand in numbers and (node in numbers or is_scaled(node, numbers))
                 own = self.env[operand]
                 return self.wide.get(operand, own) if exactly or node in takes_exact else own
 

@@ -19,7 +19,7 @@ from opprof.backend.emitted.graphs import (
 )
 from opprof.backend.emitted.precision import (
     exact_nodes,
-    is_scaled_by,
+    is_scaled,
     narrowed,
     numbers_of,
     saturated,
@@ -240,7 +240,7 @@ class Levels(fx.Interpreter):
     def _at(self, node: fx.Node, args: Any, kwargs: Any, dtype: torch.dtype) -> Any:
         """The node with all floats, and what it is asked to give, in one type."""
         narrow = dtype is not torch.float32
-        if narrow and any(is_scaled_by(node, operand) for operand in self.numbers):
+        if narrow and is_scaled(node, self.numbers):
             result = self._at(node, args, kwargs, torch.float32)
             return torch.utils._pytree.tree_map(lambda leaf: _cast(leaf, dtype), result)
 
