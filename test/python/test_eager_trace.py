@@ -107,6 +107,20 @@ class Regions(nn.Module):
         return self.out(y)
 
 
+def ranges_of(name: Callable[[], str]) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Hooks that begin a range of the name that it has then, and end the last one."""
+    open_ranges: list[Any] = []
+
+    def enter(*_: Any) -> None:
+        open_ranges.append(record_function(name()))
+        open_ranges[-1].__enter__()
+
+    def leave(*_: Any) -> None:
+        open_ranges.pop().__exit__(None, None, None)
+
+    return enter, leave
+
+
 def mark_modules(model: nn.Module, backward: bool) -> None:
     """Every module's forward in a range of its path, and the backward of those without children in one too."""
 
@@ -114,15 +128,7 @@ def mark_modules(model: nn.Module, backward: bool) -> None:
     inplace = any(getattr(module, "inplace", False) for module in model.modules())
 
     def hook(path: str, module: nn.Module) -> None:
-        open_ranges: list[Any] = []
-
-        def enter(*_: Any) -> None:
-            open_ranges.append(record_function(f"module:{path}"))
-            open_ranges[-1].__enter__()
-
-        def leave(*_: Any) -> None:
-            open_ranges.pop().__exit__(None, None, None)
-
+        enter, leave = ranges_of(lambda: f"module:{path}")
         module.register_forward_pre_hook(enter)
         module.register_forward_hook(leave)
         if backward and not list(module.children()) and not inplace:
@@ -174,15 +180,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 def mark_backward(function: Any, kind: str, labels: list[str]) -> None:
-    open_ranges: list[Any] = []
-
-    def enter(*_: Any) -> None:
-        open_ranges.append(record_function(f"{kind}:{'|'.join(labels)}"))
-        open_ranges[-1].__enter__()
-
-    def leave(*_: Any) -> None:
-        open_ranges.pop().__exit__(None, None, None)
-
+    enter, leave = ranges_of(lambda: f"{kind}:{'|'.join(labels)}")
     function.register_prehook(enter)
     function.register_hook(leave)
 
