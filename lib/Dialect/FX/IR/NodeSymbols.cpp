@@ -161,9 +161,8 @@ NodeSymbols::NodeSymbols(ModuleOp module) : module(module) {
   // Graphs that calls stand for have no nodes of their own identity.
   llvm::DenseSet<StringAttr> outlined;
   llvm::SetVector<Operation *> staged;
-  module.walk([&](CallOp call) {
-    outlined.insert(call.getCalleeAttr().getAttr());
-  });
+  module.walk(
+      [&](CallOp call) { outlined.insert(call.getCalleeAttr().getAttr()); });
   for (auto graph : module.getOps<GraphOp>()) {
     if (!graph.isPrivate() || !outlined.contains(graph.getSymNameAttr()))
       graphs.push_back(graph);
