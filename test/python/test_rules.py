@@ -211,6 +211,11 @@ SPELLINGS: dict[str, Callable[..., Tensor]] = {
     "scaled mask": of_scores(lambda m, a: ((a + m.bias) * 0.3).softmax(-1)),
     "factor a head": of_scores(lambda m, a: (a * m.factor + m.bias).softmax(-1)),
     "mask of one dimension": of_scores(lambda m, a: (a + m.bias[0, 0, 0]).softmax(-1)),
+    "in place": of_scores(
+        lambda m, a: a.mul_(0.5).add_(m.bias).masked_fill_(~m.causal, -1e30).softmax(-1)
+    ),
+    "Falcon": of_scores(lambda m, a: F.softmax(a.div_(2) + m.bias, dim=-1)),
+    "less a bias, in place": of_scores(lambda m, a: a.sub_(m.bias[0]).mul_(m.factor).softmax(-1)),
     "one key for all": one_key_for_all,
     "repeated keys": repeated_keys,
 }
@@ -284,10 +289,20 @@ UNKNOWN: dict[str, tuple[Callable[..., Tensor], str, str]] = {
         "softmax",
         "holds less",
     ),
-    "in place": (
-        of_scores(lambda m, a: a.mul(0.5).masked_fill_(~m.causal, -1e9).softmax(-1)),
-        "masked_fill_",
-        "writes in place",
+    "into the mask": (
+        of_scores(lambda m, a: m.bias.repeat(2, 1, 1, 1).add_(a).softmax(-1)),
+        "add_",
+        "writes scores into what they are combined with",
+    ),
+    "written, and taken elsewhere": (
+        of_scores(lambda m, a: a.mul_(0.5).softmax(-1) * a.mean()),
+        "mul_",
+        "taken elsewhere too",
+    ),
+    "weights in place": (
+        of_scores(lambda m, a: a.softmax(-1).mul_(2)),
+        "mul_",
+        "stands between softmax and the product",
     ),
     "head mask": (
         of_scores(lambda m, a: a.softmax(-1) * m.bias[:, :, :1, :1]),

@@ -75,9 +75,7 @@ static StringRef getBaseName(StringRef target) {
   // On a list of tensors, the same work for each.
   name.consume_front("_foreach_");
   // An in-place variant does the work of its functional twin.
-  if (name.size() > 1 && name.ends_with("_") && !name.ends_with("__"))
-    name = name.drop_back();
-  return name;
+  return fx::getFunctionalName(name);
 }
 
 static WorkKind getListedKind(StringRef name) {

@@ -10,28 +10,60 @@
 using namespace mlir;
 using namespace opprof::fx;
 
-/// Checks that no node of `graph` is known to write, which would have to keep
-/// its order with what is around it.
+/// Checks that `graph` consists of nodes.
 static LogicalResult checkNodes(GraphOp graph, StringRef what) {
-  for (Operation &op : graph.getBlock().without_terminator()) {
-    auto node = dyn_cast<NodeOp>(op);
-    if (!node)
+  for (Operation &op : graph.getBlock().without_terminator())
+    if (!isa<NodeOp>(op))
       return op.emitError()
              << "a " << what << " consists of fx.node operations";
-    const OperatorSchema *schema = lookupSchema(node.getTarget());
-    if (schema && schema->isMutating())
-      return op.emitError() << "a " << what
-                            << " may not write: use the operator that gives a "
-                               "new tensor";
-  }
+  return success();
+}
+
+static bool isKnownToWrite(Operation &op) {
+  const OperatorSchema *schema = lookupSchema(cast<NodeOp>(op).getTarget());
+  return schema && schema->isMutating();
+}
+
+/// Checks that no node of `replacement` is known to write, which would have to
+/// keep its order with what is around it.
+static LogicalResult checkReplacement(GraphOp replacement) {
+  if (failed(checkNodes(replacement, "replacement")))
+    return failure();
+  for (Operation &op : replacement.getBlock().without_terminator())
+    if (isKnownToWrite(op))
+      return op.emitError("a replacement may not write: use the operator that "
+                          "gives a new tensor");
+  return success();
+}
+
+/// Checks that nodes of `pattern` write what it makes, of which each value has
+/// one user, and no more: edges say in which order all is read and written
+/// then, and nothing around a place can tell.
+static LogicalResult checkPattern(GraphOp pattern) {
+  if (failed(checkNodes(pattern, "pattern")))
+    return failure();
+  StorageEffects effects(pattern);
+  auto isTold = [&](Value written) {
+    return !effects.mayBeInput(written) &&
+           llvm::all_of(pattern.getBlock().getOps<NodeOp>(), [&](NodeOp node) {
+             return !effects.mayAlias(node.getResult(), written) ||
+                    node.getResult().hasOneUse();
+           });
+  };
+  for (const StorageEffects::Write &write : effects.getWrites())
+    if (isKnownToWrite(*write.node) &&
+        (write.isAny || !llvm::all_of(write.values, isTold)))
+      return write.node->emitError(
+          "a pattern may write what it makes and takes once alone: use the "
+          "operator that gives a new tensor");
   return success();
 }
 
 FailureOr<SubgraphMatcher> SubgraphMatcher::get(GraphOp pattern,
                                                 GraphOp replacement) {
   SubgraphMatcher matcher(pattern);
-  if (failed(checkNodes(pattern, "pattern")) ||
-      (replacement && failed(checkNodes(replacement, "replacement"))))
+  if (failed(checkPattern(pattern)) ||
+      (replacement && failed(checkReplacement(replacement))))
     return failure();
   matcher.conditions = std::make_shared<const PatternConditions>(
       PatternConditions::get(pattern, replacement));

@@ -88,6 +88,18 @@ static std::optional<double> getConstant(Value value) {
   return std::nullopt;
 }
 
+/// "aten.mul.Tensor" of "aten.mul_.Tensor".
+static std::string getFunctionalTarget(NodeOp node) {
+  auto [space, name] = node.getTarget().split('.');
+  auto [bare, overload] = name.split('.');
+  return (space + "." + getFunctionalName(bare) + "." + overload).str();
+}
+
+static bool writesInPlace(NodeOp node) {
+  const OperatorSchema *schema = lookupSchema(node.getTarget());
+  return schema && schema->isMutating();
+}
+
 static bool isProduct(NodeOp node) {
   return llvm::is_contained({"aten.matmul.default", "aten.bmm.default",
                              "aten.baddbmm.default", "aten.einsum.default"},
@@ -224,11 +236,6 @@ private:
 } // namespace
 
 bool Reader::refuseOperator(NodeOp node, StringRef where) {
-  const OperatorSchema *schema = lookupSchema(node.getTarget());
-  if (schema && schema->isMutating())
-    return refuse(node, node.getTarget() +
-                            " writes in place, and a pattern holds no operator "
-                            "that writes");
   return refuse(node, node.getTarget() + " stands " + where);
 }
 
@@ -505,7 +512,7 @@ bool Reader::readSum(AttentionStep &step) {
     return true;
   }
   double alpha = getNumber(node.getArgument("alpha")).value_or(1);
-  bool isDifference = node.getTarget() == "aten.sub.Tensor";
+  bool isDifference = getFunctionalTarget(node) == "aten.sub.Tensor";
   if (!findProductBefore(step.scores)) {
     std::swap(step.scores, step.other);
     if (isDifference || alpha != 1)
@@ -540,7 +547,7 @@ bool Reader::readHidden(AttentionStep &step) {
   if (!step.keeps) {
     step.other = node.getArgumentValue("mask");
     Attribute value = node.getArgument("value");
-    bool isTensor = target == "aten.masked_fill.Tensor";
+    bool isTensor = target.ends_with(".Tensor");
     return checkFilled(step, isTensor ? Attribute() : value,
                        node.getArgumentValue("value"));
   }
@@ -564,7 +571,7 @@ bool Reader::readStep(AttentionStep &step) {
     return refuse(node, "a number that it takes is computed in every call");
   using Read = bool (Reader::*)(AttentionStep &);
   Read read =
-      llvm::StringSwitch<Read>(node.getTarget())
+      llvm::StringSwitch<Read>(getFunctionalTarget(node))
           .Cases({"aten.mul.Tensor", "aten.div.Tensor", "aten.mul.Scalar",
                   "aten.div.Scalar"},
                  &Reader::readFactor)
@@ -578,6 +585,9 @@ bool Reader::readStep(AttentionStep &step) {
     return refuseOperator(node, "between the product and softmax");
   if (!(this->*read)(step))
     return false;
+  // Scores are the pattern's own, and nothing else is changed with them.
+  if (writesInPlace(node) && step.scores != node.getArgumentValue("self"))
+    return refuse(node, "it writes scores into what they are combined with");
   if (!step.scores || !getTensorType(step.scores) ||
       getSizes(step.scores) != getSizes(node.getResult()))
     return refuse(node, "it repeats scores over more batches or heads");

@@ -37,15 +37,54 @@ module attributes {transform.with_named_sequence, fx.rewrite = {name = "merge"}}
 
 // -----
 
-// Verify that a pattern that writes is refused.
+// Verify that a pattern that writes what it takes is refused.
 module attributes {transform.with_named_sequence} {
   fx.graph private @pattern(%x: tensor<4xf32>) -> tensor<4xf32> {
-    // expected-error @+1 {{a pattern may not write: use the operator that gives a new tensor}}
+    // expected-error @+1 {{a pattern may write what it makes and takes once alone: use the operator that gives a new tensor}}
     %0 = fx.node "aten.relu_.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
     fx.output(%0) : (tensor<4xf32>)
   }
   fx.graph private @replacement(%x: tensor<4xf32>) -> tensor<4xf32> {
     fx.output(%x) : (tensor<4xf32>)
+  }
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    transform.fx.replace_subgraph %root, @pattern -> @replacement : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+// Verify that a pattern that reads what it writes beside that is refused: no edge says which of them comes first.
+module attributes {transform.with_named_sequence} {
+  fx.graph private @pattern(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = fx.node "aten.sin.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{a pattern may write what it makes and takes once alone: use the operator that gives a new tensor}}
+    %1 = fx.node "aten.relu_.default"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    %2 = fx.node "aten.mul.Tensor"(%0, %1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    fx.output(%2) : (tensor<4xf32>)
+  }
+  fx.graph private @replacement(%x: tensor<4xf32>) -> tensor<4xf32> {
+    fx.output(%x) : (tensor<4xf32>)
+  }
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    transform.fx.replace_subgraph %root, @pattern -> @replacement : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+// Verify that a replacement that writes is refused.
+module attributes {transform.with_named_sequence} {
+  fx.graph private @pattern(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = fx.node "aten.sin.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    fx.output(%0) : (tensor<4xf32>)
+  }
+  fx.graph private @replacement(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @+1 {{a replacement may not write: use the operator that gives a new tensor}}
+    %0 = fx.node "aten.relu_.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    fx.output(%0) : (tensor<4xf32>)
   }
   transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
     transform.fx.replace_subgraph %root, @pattern -> @replacement : !transform.any_op

@@ -149,6 +149,13 @@ llvm::StringRef opprof::fx::getOperatorName(llvm::StringRef target) {
   return target.substr(target.rfind('.') + 1);
 }
 
+llvm::StringRef opprof::fx::getFunctionalName(llvm::StringRef operatorName) {
+  if (operatorName.size() > 1 && operatorName.ends_with("_") &&
+      !operatorName.ends_with("__"))
+    return operatorName.drop_back();
+  return operatorName;
+}
+
 /// The views among the operators of a name space, by name: asked of each node
 /// for every launch near it, so that a search among all schemas is too slow.
 static llvm::StringSet<> collectViews(llvm::StringRef space) {

@@ -82,6 +82,10 @@ bool renewsRunningStatistics(llvm::StringRef target);
 /// "operator.getitem".
 llvm::StringRef getOperatorName(llvm::StringRef target);
 
+/// "mul" of "mul_": the operator that gives as a new tensor what this one
+/// writes into its first argument. Other names are as they were.
+llvm::StringRef getFunctionalName(llvm::StringRef operatorName);
+
 } // namespace opprof::fx
 
 #endif // OPPROF_DIALECT_FX_IR_SCHEMA_H

@@ -27,6 +27,10 @@ def ReplaceSubgraphOp : Op<Transform_Dialect, "fx.replace_subgraph", [
     returns no result as it is nor a view of one, because a replacement may
     return views of a larger tensor.
 
+    A pattern may write what it makes itself and takes once (`aten.div_.Tensor` of
+    a product): edges say then in which order all is read and written. For whatever
+    else writes, and in a replacement, take the operator that gives a new tensor.
+
     The result, which may be left out, is a handle to the new nodes of all
     places. Handles to other nodes stay true; those to replaced ones are to the
     node that gives the result now, and lose what is gone.
