@@ -54,15 +54,19 @@ for package in "${packages[@]}"; do
   [ "$status" = "install ok installed" ] || missing+=("$package")
 done
 
-install_packages() {
+# apt_install PACKAGE…: installs them, as root.
+apt_install() {
   local as_root=()
   if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || { echo "run this as root, or install sudo"; return 1; }
     as_root=(sudo)
   fi
   "${as_root[@]}" apt-get update
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y --no-install-recommends "${missing[@]}" || {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"
+}
+
+install_packages() {
+  apt_install "${missing[@]}" || {
     echo "Packages are missing. LLVM 22 is in Debian 12's security archive and in Debian testing;"
     echo "for other systems see https://apt.llvm.org."
     return 1
@@ -70,6 +74,12 @@ install_packages() {
 }
 [ ${#missing[@]} = 0 ] || step "Installing ${#missing[@]} packages" install_packages
 [ "$only_packages" = no ] || exit 0
+
+# The tests of pages say that they are skipped where there is none.
+install_chromium() { apt_install chromium || true; }
+if [ "$with_tests" = yes ] && ! command -v chromium >/dev/null; then
+  step "Installing chromium" install_chromium
+fi
 
 requirements=("torch==${OPPROF_TORCH_VERSION:-2.13.0}" numpy setuptools "scikit-build-core>=1.0")
 [ "$with_tests" = no ] || requirements+=("pytest>=8" "hypothesis>=6" "jsonschema>=4" "ruff>=0.6" "mypy>=1.11")

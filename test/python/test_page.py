@@ -17,7 +17,30 @@ from opprof.tools import find_tool
 INPUTS = Path(__file__).parents[1] / "Profile" / "Inputs"
 CHROMIUM = shutil.which("chromium")
 
+OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu")
+
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="there is no chromium")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def chromium_runs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Machines without shared memory or user namespaces have one that does not start."""
+    folder = tmp_path_factory.mktemp("chromium")
+    page = folder / "empty.html"
+    page.write_text("<p>here")
+    command = [
+        str(CHROMIUM),
+        *OPTIONS,
+        f"--user-data-dir={folder}/user",
+        "--dump-dom",
+        page.as_uri(),
+    ]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    except subprocess.TimeoutExpired:
+        pytest.skip("chromium shows no page in two minutes")
+    if "<p>here" not in done.stdout:
+        pytest.skip(f"chromium shows no page: {done.stderr[-300:]}")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +71,7 @@ def said_in(page: Path, script: str, width: int = 1280) -> Any:
     said = f"<script>document.body.dataset.said = JSON.stringify((() => {{ {script} }})())</script>"
     probed = page.with_name("probed.html")
     probed.write_text(page.read_text().replace("</body>", said + "</body>"))
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={page.parent}/user"]
+    options = [*OPTIONS, f"--user-data-dir={page.parent}/user"]
     command = [str(CHROMIUM), *options, f"--window-size={width},900", "--dump-dom", probed.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     found = re.search(r'data-said="([^"]*)"', done.stdout)
