@@ -6,13 +6,18 @@ Every call of a function of torch marks a range while it runs, and while the fun
 the export knows its nodes; the match between operators and nodes does not look at it. A line of JSON for each model, in evaluation and in training: shares of kernel
 time by confidence, and of the time in such ranges the share that is on nodes of that call: what has no node counts as not right. Calls of which the graph has no node
 (the loss; sums of gradients, which no function runs) are counted apart. `--by=modules` marks modules instead, and judges only what has a node.
+
+`--as-device` rewrites a CPU's trace as a device's: each innermost operator that computes calls the runtime, and its kernel runs on a stream some
+time later. Printed are the shares that are right where correlation and External ids say which call launched what, and where both are missing.
 """
 
 import argparse
+import copy
 import json
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +29,7 @@ import test_eager_trace
 
 OWN = ("transformer", "convolutions", "experts")
 TRANSFORMERS = ("bert", "vit", "llama", "t5")
+LIBRARY = ("ASTModel", "JambaModel", "GptOssModel", "Wav2Vec2ConformerModel", "SamVisionModel")
 TORCHVISION = ("resnet18", "mobilenet_v3_small", "convnext_tiny", "swin_t")
 
 
@@ -47,6 +53,11 @@ def make(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
         import torchvision
 
         return First(getattr(torchvision.models, name)()), (torch.randn(4, 3, 224, 224),)
+    import library_models
+
+    if name in library_models.MODELS:
+        own = library_models.MODELS[name]()
+        return own.module, own.args
     import transformers
 
     words = (torch.randint(0, 1000, (2, 64)),)
@@ -66,6 +77,139 @@ def make(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
         d_model=256, d_ff=512, num_layers=3, num_heads=4, d_kv=64, vocab_size=1000
     )
     return First(transformers.T5EncoderModel(config)), words
+
+
+#: What makes room, or only asks.
+_NO_KERNEL = ("empty", "resize", "result_type", "item", "_local_scalar_dense", "is_", "size")
+
+
+def computes(operator: str) -> bool:
+    """Whether an operator of ATen launches a kernel of its own: no view, no allocation."""
+    name = operator.removeprefix("aten::")
+    packet = getattr(torch.ops.aten, name, None)
+    if name == operator or packet is None or name.lstrip("_").startswith(_NO_KERNEL):
+        return False
+    returned = [
+        value.alias_info
+        for overload in packet.overloads()
+        for value in getattr(packet, overload)._schema.returns
+    ]
+    return not returned or not all(info and not info.is_write for info in returned)
+
+
+def as_device(trace: dict[str, Any], ids: bool) -> dict[str, Any]:
+    """A CPU's trace as one of a device that lags behind: `ids` says whether correlation and External ids are in it."""
+    trace = copy.deepcopy(trace)
+    events = trace["traceEvents"]
+    operators = [e for e in events if e.get("ph") == "X" and e.get("cat") == "cpu_op"]
+    operators.sort(key=lambda e: (e["tid"], e["ts"], -e["dur"]))
+    leaves = [
+        e
+        for e, following in zip(operators, [*operators[1:], None], strict=True)
+        if following is None
+        or following["tid"] != e["tid"]
+        or following["ts"] >= e["ts"] + e["dur"]
+    ]
+    launched = [e for e in leaves if computes(e["name"])]
+    launched.sort(key=lambda e: e["ts"])
+    free = 0.0
+    for number, operator in enumerate(launched, start=1):
+        call = operator["ts"] + operator["dur"] / 4
+        begin = max(free, call + 20)
+        free = begin + max(operator["dur"], 1) + 0.5
+        known = {"External id": operator["args"].get("External id"), "correlation": number}
+        common = {"ph": "X", "args": known}
+        events.append(
+            {
+                **common,
+                "cat": "cuda_runtime",
+                "name": "cudaLaunchKernel",
+                "pid": operator["pid"],
+                "tid": operator["tid"],
+                "ts": call,
+                "dur": operator["dur"] / 4,
+            }
+        )
+        events.append(
+            {
+                **common,
+                "cat": "kernel",
+                "name": "kernel_of_" + operator["name"].removeprefix("aten::"),
+                "pid": 0,
+                "tid": 7,
+                "ts": begin,
+                "dur": max(operator["dur"], 1),
+                "args": {**known, "device": 0, "stream": 7, "context": 1},
+            }
+        )
+    if not ids:
+        for event in events:
+            for key in ("External id", "correlation"):
+                event.get("args", {}).pop(key, None)
+    return trace
+
+
+def nodes_of_runs(trace: dict[str, Any], graph: dict[str, Any]) -> dict[str, set[str]]:
+    """The nodes of each call that ran, by its label. An export may number calls otherwise, as it makes some on the way that leave no node:
+    calls of a function that both have as often are the same in their order, others are not judged."""
+    nodes = test_eager_trace.nodes_of_calls(graph)
+    ran = {
+        event["name"].removeprefix("function:")
+        for event in trace["traceEvents"]
+        if event.get("cat") == "user_annotation" and event["name"].startswith("function:")
+    }
+
+    def by_function(labels: Iterable[str]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for label in sorted(labels, key=lambda label: int(label.rpartition("_")[2])):
+            found.setdefault(label.rpartition("_")[0], []).append(label)
+        return found
+
+    exported = by_function(nodes)
+    known = {}
+    for function, labels in by_function(ran).items():
+        others = exported.get(function, [])
+        if len(labels) == len(others):
+            known.update({label: nodes[other] for label, other in zip(labels, others, strict=True)})
+    return known
+
+
+def judge_as_device(name: str, train: bool) -> dict[str, Any]:
+    """Shares of kernel time on the right node, with ids and without."""
+    model, inputs = make(name)
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    kept: list[Any] = []
+    result: dict[str, Any] = {"model": name, "train": train}
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        test_eager_trace.profiled(
+            model.train(train),
+            inputs,
+            folder,
+            train=train,
+            change=kept.append,
+            mark="functions",
+        )
+        nodes = nodes_of_runs(kept[0], json.loads((folder / "graph.json").read_text()))
+        for ids in (True, False):
+            profile = test_eager_trace.joined(as_device(kept[0], ids), folder)
+            judged = test_eager_trace.judge_functions(profile, nodes)
+            time = sum(kernel["duration_ns"] for kernel in profile["kernels"])
+            result["with_ids" if ids else "without_ids"] = {
+                "kernels": len(profile["kernels"]),
+                "judged": round(judged["all"] / max(1, time), 4),
+                "right": round(judged["all right"] / max(1, judged["all"]), 5),
+                "judged_ns": judged["all"],
+                "right_ns": judged["all right"],
+                **{
+                    key: round(value / max(1, judged["all"]), 5)
+                    for key, value in judged.items()
+                    if key.startswith("wrong at") or key == "all missing"
+                },
+            }
+    return result
 
 
 def judge(name: str, train: bool, device: str, by: str) -> dict[str, Any]:
@@ -93,7 +237,11 @@ def judge(name: str, train: bool, device: str, by: str) -> dict[str, Any]:
         right = {"right_of_judged": judge_modules(profile)}
     else:
         judged = test_eager_trace.judge_functions(
-            profile, json.loads((folder / "graph.json").read_text())
+            profile,
+            nodes_of_runs(
+                json.loads((folder / "trace.json").read_text()),
+                json.loads((folder / "graph.json").read_text()),
+            ),
         )
         right = {
             f"right_of_{where}": round(judged[f"{where} right"] / judged[where], 5)
@@ -136,11 +284,15 @@ def main() -> None:
     parser.add_argument("models", nargs="*", metavar="MODEL")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--by", choices=("functions", "modules"), default="functions")
+    parser.add_argument("--as-device", action="store_true", help="a CPU's trace as a device's")
     arguments = parser.parse_args()
-    for name in arguments.models or (*OWN, *TRANSFORMERS, *TORCHVISION):
+    for name in arguments.models or (*OWN, *TRANSFORMERS, *LIBRARY, *TORCHVISION):
         for train in (False, True):
             try:
-                result = judge(name, train, arguments.device, arguments.by)
+                if arguments.as_device:
+                    result = judge_as_device(name, train)
+                else:
+                    result = judge(name, train, arguments.device, arguments.by)
             except (RuntimeError, ImportError) as error:
                 # Hooks of backward forbid writing in place.
                 result = {"model": name, "train": train, "left_out": str(error)[:200]}

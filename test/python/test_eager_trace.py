@@ -185,8 +185,8 @@ def mark_backward(function: Any, kind: str, labels: list[str]) -> None:
     function.register_hook(leave)
 
 
-def judge_functions(profile: dict[str, Any], graph: dict[str, Any]) -> Counter[str]:
-    """Nanoseconds in ranges of calls that the graph has nodes of, and of those what is on nodes of that call, by direction."""
+def nodes_of_calls(graph: dict[str, Any]) -> dict[str, set[str]]:
+    """The nodes of each call of a function of torch, by its label."""
     nodes: dict[str, set[str]] = {}
     for body in graph["graphs"]:
         for node in body["nodes"]:
@@ -194,6 +194,11 @@ def judge_functions(profile: dict[str, Any], graph: dict[str, Any]) -> Counter[s
                 call, function = node["torch_fn"]
                 label = label_of(call, function.partition(".")[0])
                 nodes.setdefault(label, set()).add(node["name"])
+    return nodes
+
+
+def judge_functions(profile: dict[str, Any], nodes: dict[str, set[str]]) -> Counter[str]:
+    """Nanoseconds in ranges of calls that the graph has nodes of, and of those what is on nodes of that call, by direction."""
     time = Counter[str]()
     for kernel in profile["kernels"]:
         duration = kernel["duration_ns"]
@@ -245,10 +250,19 @@ def profiled(
     recorded.export_chrome_trace(str(folder / "trace.json"))
     trace = json.loads((folder / "trace.json").read_text())
     change(trace)
+    return joined(trace, folder)
+
+
+def joined(trace: Any, folder: Path) -> dict[str, Any]:
+    """The profile of a trace, joined to the graph that `profiled` left in the folder."""
     (folder / "trace.json").write_text(json.dumps(trace))
     out = run_tool(
         "opprof-translate",
-        ["--attribute-profile", f"--launches={operators}", folder / "trace.json"],
+        [
+            "--attribute-profile",
+            f"--launches={folder / 'operators.json'}",
+            folder / "trace.json",
+        ],
     )
     return json.loads(out)
 
@@ -319,7 +333,9 @@ def test_calls_and_their_backward(make: Callable[[], Any], tmp_path: Path) -> No
     profile = profiled(
         model.train(), inputs, tmp_path, train=True, change=lambda _: None, mark="functions"
     )
-    time = judge_functions(profile, json.loads((tmp_path / "graph.json").read_text()))
+    time = judge_functions(
+        profile, nodes_of_calls(json.loads((tmp_path / "graph.json").read_text()))
+    )
     assert time["function right"] and time["backward right"]
     assert not [key for key in time if "wrong" in key], time
     missing = {
