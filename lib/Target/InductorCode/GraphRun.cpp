@@ -711,14 +711,19 @@ std::optional<AbstractValue> GraphRunner::evaluateMovement(uint32_t at,
     if (!source || along >= place.size())
       return AbstractValue::unknown();
     Place inner = place;
+    // Negative ones count from the end.
+    auto placeOf = [&](size_t argument, StringRef name, double otherwise) {
+      double at = numberOf(get(node, argument, name)).value_or(otherwise);
+      return at < 0 ? at + (*shape)[along] : at;
+    };
     if (family == "select_scatter") {
-      if (place[along] != numberOf(get(node, 3, "index")).value_or(NAN))
+      if (place[along] != placeOf(3, "index", NAN))
         return evaluate(*operand, place);
       inner.erase(inner.begin() + along);
       return evaluate(*source, inner);
     }
-    double start = numberOf(get(node, 3, "start")).value_or(0);
-    double end = numberOf(get(node, 4, "end")).value_or(INFINITY);
+    double start = std::max(placeOf(3, "start", 0), 0.0);
+    double end = placeOf(4, "end", INFINITY);
     double step = numberOf(get(node, 5, "step")).value_or(1);
     double from = place[along] - start;
     if (place[along] >= end || from < 0 || std::fmod(from, step) != 0)

@@ -74,6 +74,7 @@ private:
   BodyValue callFunction(StringRef name, ArrayRef<BodyValue> args);
   BodyValue callLambda(const BodyExpr &lambda);
   BodyValue loadFrom(const BodyValue &pointer);
+  BodyValue loadAnywhere(const BodyValue &pointer);
   void addOtherTurns(unsigned parameter, BodyValue &value) const;
   BodyValue readPlain(BodyValue value);
   BodyValue combine(AbstractValue value, ArrayRef<BodyValue> from);
@@ -142,7 +143,38 @@ void KernelRunner::addOtherTurns(unsigned parameter, BodyValue &value) const {
   }
 }
 
+/// What stands at a place that is not known: anything that the kernel stored
+/// there, or else that the memory holds.
+BodyValue KernelRunner::loadAnywhere(const BodyValue &pointer) {
+  const KernelArgument &from = arguments[pointer.parameter];
+  size_t count = arguments.size();
+  BodyValue out = combine(AbstractValue::unknown(), pointer);
+  out.loaded.resize(std::max<size_t>(out.loaded.size(), 2 * count));
+  bool isWritten = false;
+  for (const KernelStore &item : stores) {
+    const KernelArgument &to = arguments[item.parameter];
+    if (item.parameter != pointer.parameter &&
+        (to.storage < 0 || to.storage != from.storage))
+      continue;
+    isWritten = true;
+    if (memory.reload(item.parameter, 0)) {
+      out.loaded.set(count + item.parameter);
+      continue;
+    }
+    out.loaded |= item.loaded;
+    readBack.set(item.parameter);
+  }
+  if (!isWritten) {
+    out.loaded.set(pointer.parameter);
+    read.set(pointer.parameter);
+    memory.touch(pointer.parameter);
+  }
+  return out;
+}
+
 BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
+  if (!pointer.value.known)
+    return loadAnywhere(pointer);
   const KernelArgument &from = arguments[pointer.parameter];
   double place = from.offset + pointer.value.number;
   // What the kernel stored there before, under any name.
@@ -150,38 +182,37 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
   unsigned writer = 0;
   size_t count = arguments.size();
   SmallBitVector written(count);
-  if (pointer.value.known)
-    for (const KernelStore &item : reverse(stores)) {
-      const KernelArgument &to = arguments[item.parameter];
-      bool sameMemory = item.parameter == pointer.parameter ||
-                        (to.storage >= 0 && to.storage == from.storage);
-      if (!sameMemory)
-        continue;
-      double inside = place - to.offset;
-      isShared = true;
-      written.resize(std::max(written.size(), item.loaded.size()));
-      written |= item.loaded;
-      if (!memory.mayHold(item.parameter, inside))
-        continue;
-      if (std::optional<AbstractValue> value =
-              memory.reload(item.parameter, inside)) {
-        BodyValue out = combine(*value, pointer);
-        out.loaded.resize(std::max<size_t>(out.loaded.size(), 2 * count));
-        out.loaded.set(count + item.parameter);
-        return out;
-      }
-      if (!isWritten)
-        writer = item.parameter;
-      isWritten = true;
-      if (item.offset != inside)
-        continue;
-      BodyValue out;
-      out.value = item.value;
-      out.loaded = item.loaded;
-      if (item.parameter != pointer.parameter)
-        addOtherTurns(pointer.parameter, out);
+  for (const KernelStore &item : reverse(stores)) {
+    const KernelArgument &to = arguments[item.parameter];
+    bool sameMemory = item.parameter == pointer.parameter ||
+                      (to.storage >= 0 && to.storage == from.storage);
+    if (!sameMemory)
+      continue;
+    double inside = place - to.offset;
+    isShared = true;
+    written.resize(std::max(written.size(), item.loaded.size()));
+    written |= item.loaded;
+    if (!memory.mayHold(item.parameter, inside))
+      continue;
+    if (std::optional<AbstractValue> value =
+            memory.reload(item.parameter, inside)) {
+      BodyValue out = combine(*value, pointer);
+      out.loaded.resize(std::max<size_t>(out.loaded.size(), 2 * count));
+      out.loaded.set(count + item.parameter);
       return out;
     }
+    if (!isWritten)
+      writer = item.parameter;
+    isWritten = true;
+    if (item.offset != inside)
+      continue;
+    BodyValue out;
+    out.value = item.value;
+    out.loaded = item.loaded;
+    if (item.parameter != pointer.parameter)
+      addOtherTurns(pointer.parameter, out);
+    return out;
+  }
   BodyValue out = combine(AbstractValue::unknown(), pointer);
   out.loaded.resize(std::max<size_t>(out.loaded.size(), count));
   // Before the start of what it wrote: behind a test that fails, as for what
@@ -197,7 +228,7 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
   out.loaded |= written;
   if (isWritten)
     readBack.set(writer);
-  else if (pointer.value.known)
+  else
     out.value = memory.load(pointer.parameter, pointer.value.number);
   return out;
 }

@@ -39,6 +39,8 @@ public:
   virtual ~KernelMemory() = default;
   /// What is there before.
   virtual AbstractValue load(unsigned parameter, double offset) = 0;
+  /// It is read at a place that is not known.
+  virtual void touch(unsigned parameter) {}
   /// What the kernel itself stored there before, where that is known of all
   /// that it stored through the parameter.
   virtual std::optional<AbstractValue> reload(unsigned parameter,

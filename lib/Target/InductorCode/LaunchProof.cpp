@@ -183,6 +183,7 @@ private:
   void hold(unsigned parameter, const HeldRegion &region);
   void holdOtherParts();
   AbstractValue load(unsigned parameter, double offset) override;
+  void touch(unsigned parameter) override;
   std::optional<AbstractValue> reload(unsigned parameter,
                                       double offset) override;
   bool mayHold(unsigned parameter, double offset) override;
@@ -324,6 +325,20 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
   if (region->writer != kNoNode)
     begunBy.insert(region->writer);
   return region->first;
+}
+
+/// Where data that is not modelled says where to read, any of what the operand
+/// holds goes in.
+void KernelProver::touch(unsigned parameter) {
+  const LaunchOperand *operand = byParameter[parameter];
+  if (!operand || operand->storage < 0 || !operand->offset)
+    return;
+  for (const HeldRegion &region : joiner.regions[operand->storage])
+    if (region.node != kNoNode && region.graph == &graph &&
+        joiner.overlaps(region, *operand)) {
+      proof.sure &= region.sure;
+      hold(parameter, region);
+    }
 }
 
 /// For values that are not modelled: whether the node comes from all that the

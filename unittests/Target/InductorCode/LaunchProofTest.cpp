@@ -326,6 +326,133 @@ TEST(LaunchProof, ScatteredStoresAreNotTheirStart) {
   EXPECT_EQ(program.nodes(0), "full index_put");
 }
 
+// The gradient of a slice's end: a place that counts from the end was one
+// before the start, so that the sum with it had no value, and what it is added
+// to was taken for what is stored.
+TEST(LaunchProof, ScattersCountFromTheEnd) {
+  std::string kernel =
+      tritonKernel("triton_poi_0", "in_ptr0, out_ptr0",
+                   "'in_ptr0': '*fp32', 'out_ptr0': '*fp32'",
+                   "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+                   "    tmp1 = tl.full([1], 2.0, tl.float32)\n"
+                   "    tmp2 = tmp0 * tmp1\n"
+                   "    tmp3 = tl.load(in_ptr0 + (0))\n"
+                   "    tmp4 = tl.load(in_ptr0 + (1))\n"
+                   "    tmp5 = tl.load(in_ptr0 + (2))\n"
+                   "    tmp6 = tmp3 + tmp4\n"
+                   "    tmp7 = tmp6 + tmp5\n"
+                   "    tmp8 = tl.full([1], 2, tl.int64)\n"
+                   "    tmp9 = x0\n"
+                   "    tmp10 = tmp9 >= tmp8\n"
+                   "    tmp11 = tl.full([1], 0.0, tl.float32)\n"
+                   "    tmp12 = tl.where(tmp10, tmp7, tmp11)\n"
+                   "    tmp13 = tmp2 + tmp12\n"
+                   "    tl.store(out_ptr0 + (x0), tmp13, xmask)\n");
+  std::string later =
+      tritonKernel("triton_poi_1", "in_ptr0, out_ptr0",
+                   "'in_ptr0': '*fp32', 'out_ptr0': '*fp32'",
+                   "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+                   "    tmp1 = libdevice.tanh(tmp0)\n"
+                   "    tl.store(out_ptr0 + (x0), tmp1, xmask)\n");
+  for (StringRef place : {"0, -1, 9223372036854775807", "0, -1, 3"}) {
+    Program program(
+        kernel + later +
+            call("    a, = args\n"
+                 "    buf0 = empty_strided_cuda((3, ), (1, ), torch.float32)\n"
+                 "    triton_poi_0.run(a, buf0, 3, stream=stream0)\n"
+                 "    buf1 = empty_strided_cuda((3, ), (1, ), torch.float32)\n"
+                 "    triton_poi_1.run(buf0, buf1, 3, stream=stream0)\n"
+                 "    return (buf1, )\n"),
+        ("    def forward(self, a: \"f32[3]\"):\n"
+         "        mul: \"f32[3]\" = torch.ops.aten.mul.Tensor(a, 2.0)\n"
+         "        sum_1: \"f32[1]\" = torch.ops.aten.sum.dim_IntList(a, [0], "
+         "True)\n"
+         "        full: \"f32[3]\" = torch.ops.aten.full.default([3], 0)\n"
+         "        put: \"f32[3]\" = torch.ops.aten.slice_scatter.default(full, "
+         "sum_1, " +
+         place +
+         ")\n"
+         "        add: \"f32[3]\" = torch.ops.aten.add.Tensor(mul, put)\n"
+         "        tanh: \"f32[3]\" = torch.ops.aten.tanh.default(add)\n"
+         "        return (tanh,)\n")
+            .str());
+    EXPECT_EQ(program.nodes(0), "mul sum_1 full put add");
+    EXPECT_EQ(program.nodes(1), "tanh");
+  }
+}
+
+// What is read where data says, of which no value is known, goes into what is
+// stored: without it the store's node was guessed, and the next kernel, which
+// adds again, had that addition as its input.
+TEST(LaunchProof, WhatDataLeadsToIsRead) {
+  auto cpp = [](StringRef name, StringRef types, StringRef parameters,
+                StringRef lines) {
+    return (name + " = async_compile.cpp_pybinding([" + types +
+            "], r'''\nextern \"C\"  void  kernel(" + parameters + ")\n{\n" +
+            lines + "}\n''')\n")
+        .str();
+  };
+  std::string first =
+      cpp("k",
+          "'const int64_t*', 'const float*', 'const float*', 'int64_t*', "
+          "'float*', 'float*'",
+          "const int64_t* in_ptr0, const float* in_ptr1, const float* in_ptr2, "
+          "int64_t* out_ptr0, float* out_ptr1, float* out_ptr2",
+          "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+          "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+          "    auto tmp1 = x0;\n"
+          "    auto tmp2 = c10::convert<int64_t>(tmp1);\n"
+          "    out_ptr0[static_cast<int64_t>(tmp0)] = tmp2;\n  }\n"
+          "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+          "    auto tmp0 = out_ptr0[static_cast<int64_t>(x0)];\n"
+          "    auto tmp1 = in_ptr1[static_cast<int64_t>(tmp0)];\n"
+          "    auto tmp2 = in_ptr2[static_cast<int64_t>(x0)];\n"
+          "    auto tmp3 = float(tmp1 + tmp2);\n"
+          "    auto tmp4 = std::exp(tmp3);\n"
+          "    out_ptr1[static_cast<int64_t>(x0)] = tmp1;\n"
+          "    out_ptr2[static_cast<int64_t>(x0)] = tmp4;\n  }\n");
+  std::string second =
+      cpp("l", "'const float*', 'const float*', 'float*'",
+          "const float* in_ptr0, const float* in_ptr1, float* out_ptr0",
+          "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+          "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+          "    auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
+          "    auto tmp2 = float(tmp0 + tmp1);\n"
+          "    auto tmp3 = std::tanh(tmp2);\n"
+          "    out_ptr0[static_cast<int64_t>(x0)] = tmp3;\n  }\n");
+  Provenance provenance;
+  provenance.kernelToPost["k:1"] = {"empty", "iota", "index_put",
+                                    "index", "add",  "exp"};
+  provenance.kernelToPost["l:2"] = {"add", "tanh"};
+  Program program(
+      first + second +
+          call("    i, t, e = args\n"
+               "    buf0 = empty_strided_cpu((4, ), (1, ), torch.int64)\n"
+               "    buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    buf2 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    # [Provenance debug handles] k:1\n"
+               "    k(i, t, e, buf0, buf1, buf2)\n"
+               "    buf3 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    # [Provenance debug handles] l:2\n"
+               "    l(buf1, e, buf3)\n"
+               "    return (buf2, buf3)\n"),
+      "    def forward(self, i: \"i64[4]\", t: \"f32[4]\", e: \"f32[4]\"):\n"
+      "        empty: \"i64[4]\" = torch.ops.aten.full.default([4], 0)\n"
+      "        iota: \"i64[4]\" = torch.ops.prims.iota.default(4, start = 0, "
+      "step = 1, dtype = torch.int64)\n"
+      "        index_put: \"i64[4]\" = "
+      "torch.ops.aten.index_put.default(empty, [i], iota)\n"
+      "        index: \"f32[4]\" = torch.ops.aten.index.Tensor(t, "
+      "[index_put])\n"
+      "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(index, e)\n"
+      "        exp: \"f32[4]\" = torch.ops.aten.exp.default(add)\n"
+      "        tanh: \"f32[4]\" = torch.ops.aten.tanh.default(add)\n"
+      "        return (exp, tanh)\n",
+      std::move(provenance));
+  EXPECT_EQ(program.nodes(0), "empty iota index_put index add exp");
+  EXPECT_EQ(program.nodes(1), "add tanh");
+}
+
 // Sizes that are symbols have the values that the harness was made for.
 TEST(LaunchProof, SymbolsHaveTheSizesOfTheHarness) {
   Program program(
