@@ -160,6 +160,11 @@ static void print(const LaunchMap &map, uint64_t all, const LaunchTimes &times,
   }
   if (llvm::any_of(map.launches, recomputes))
     os << "       ~ marks a node that is computed again here\n";
+  if (uint64_t left = map.alignment ? map.alignment->bodiesLeft : 0)
+    os << "       of bodies of branches, loops and regions " << left
+       << (left == 1 ? " was" : " were")
+       << " not followed, as their copies come to many times the exported "
+          "program: nodes in them have no exported ones\n";
 }
 
 /// What the profile of a run folder says of launches; none where it has none.

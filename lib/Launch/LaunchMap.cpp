@@ -134,6 +134,8 @@ void opprof::launch::writeLaunchMap(const LaunchMap &map, json::OStream &json) {
           json.attribute("proven", *map.alignment->proven);
         json.attribute("aligned", map.alignment->aligned);
         json.attribute("of", map.alignment->of);
+        if (map.alignment->bodiesLeft)
+          json.attribute("bodies_left", map.alignment->bodiesLeft);
       });
     if (!map.stacks.empty())
       json.attributeArray("stacks", [&] {
@@ -317,7 +319,13 @@ Error Reader::readMap(object from, LaunchMap &map) {
           return error;
         if (Error error = getRequired(keys, "aligned", out.aligned))
           return error;
-        return getRequired(keys, "of", out.of);
+        if (Error error = getRequired(keys, "of", out.of))
+          return error;
+        std::optional<uint64_t> left;
+        if (Error error = getInteger(keys, "bodies_left", left))
+          return error;
+        out.bodiesLeft = left.value_or(0);
+        return Error::success();
       }))
     return error;
 

@@ -958,6 +958,48 @@ def test_what_is_written_back_comes_from_the_last_that_changed_it(tmp_path: Path
     assert {origin["name"] for origin in stored["from"]} == {"addcmul_"}
 
 
+class Solved(nn.Module):
+    """Rows that are written back into a matrix, each from those before it; what puts them there has the record of the first node."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        place = torch.arange(4)
+        y = -(x @ x.mT).masked_fill(place[:, None] <= place, 0)
+        for i in range(1, 4):
+            row = y[..., i, :i].clone()
+            y[..., i, :i] = row + (row.unsqueeze(-1) * y[..., :i, :i].clone()).sum(-2)
+        return y @ x
+
+
+def test_what_writes_a_part_back_is_of_the_write(tmp_path: Path) -> None:
+    """It was tied to the indices, which its record names though nothing of it is made of them."""
+    torch.manual_seed(0)
+    compiled = Compiled(tmp_path, Solved(), torch.randn(2, 4, 3))
+    ties = {
+        node["name"]: {origin["name"].rstrip("_0123456789") for origin in node["from"]}
+        for launch in compiled.map["launches"]
+        for node in launch["nodes"]
+        if "_scatter" in node["name"]
+    }
+    assert len(ties) == 6 and set.union(*ties.values()) == {"copy"}, ties
+    judged = judge_exported(compiled.map, compiled.runs)
+    assert judged.judged and not judged.wrong
+
+
+class Largest(nn.Module):
+    """The places of the largest values, which nothing takes, are the numbers of another node."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x.topk(2)[0].exp(), (x[:, :2] < 1.95).long()
+
+
+def test_a_result_that_nothing_takes_is_no_other_nodes_value(tmp_path: Path) -> None:
+    """The launch was said to miss a comparison."""
+    x = torch.tensor([[2.5, 1.5, 1.0], [2.0, 1.0, 1.9]])
+    compiled = Compiled(tmp_path, Largest(), x)
+    found = verdicts(compiled.map, compiled.runs)
+    assert {v.verdict for v in found} == {Verdict.EXACT}, found
+
+
 def test_the_command_proves_a_run_folder(compiled: Compiled) -> None:
     command = [sys.executable, "-m", "opprof", "launches", str(compiled.run.path), "--prove"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

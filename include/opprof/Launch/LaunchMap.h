@@ -126,6 +126,9 @@ struct Alignment {
   /// Launched post-grad nodes with at least one exported node, of how many.
   uint64_t aligned = 0;
   uint64_t of = 0;
+  /// Bodies and calls of them that were left without ties, as copies of bodies
+  /// would have come to many times the exported program.
+  uint64_t bodiesLeft = 0;
 };
 
 /// Everything that one compiled graph launches.

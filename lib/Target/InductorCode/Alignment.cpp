@@ -6,6 +6,8 @@
 #include "AlignedGraphs.h"
 #include "AlignmentOperators.h"
 
+#include "opprof/Dialect/FX/IR/Schema.h"
+
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -37,6 +39,7 @@ private:
   bool isDoubtful(const GraphNode &record) const;
   bool isImpossible(const GraphNode &record) const;
   std::optional<uint32_t> findPurpose(uint32_t at) const;
+  std::optional<uint32_t> findWrite(uint32_t at) const;
   void refer(LaunchNode &node, const GraphView &graph, uint32_t place);
   void count(const LaunchNode &node);
   void setStack(LaunchNode &node);
@@ -109,6 +112,7 @@ LaunchAligner::LaunchAligner(LaunchMap &map, const AlignmentSources &sources)
   alignment.proven = 0;
   alignment.graph = exported->name;
   alignment.stage = exported->stage.empty() ? "export" : exported->stage;
+  alignment.bodiesLeft = structure.numLeft();
 }
 
 /// The exported call that a call of the compiled graph is recorded to come
@@ -186,6 +190,32 @@ std::optional<uint32_t> LaunchAligner::findPurpose(uint32_t at) const {
   return purpose;
 }
 
+/// What puts a part that was written back into the whole: the exported write.
+std::optional<uint32_t> LaunchAligner::findWrite(uint32_t at) const {
+  auto isScatter = [&](uint32_t node) {
+    return StringRef(opFamily(base->nodes[node].target))
+               .ends_with("_scatter") &&
+           base->nodes[node].operands.size() > 1 &&
+           base->nodes[node].operands[1] < node;
+  };
+  if (!isScatter(at))
+    return std::nullopt;
+  // Of a part of a part.
+  while (isScatter(at))
+    at = base->nodes[at].operands[1];
+  std::optional<uint32_t> found = recorded->find(base->nodes[at].name);
+  if (!found || isDoubtful(recorded->nodes[*found]))
+    return std::nullopt;
+  for (const auto &[graph, name] : recorded->nodes[*found].from)
+    if (graph == exported->name)
+      if (std::optional<uint32_t> origin = exported->find(name))
+        if (const fx::OperatorSchema *schema =
+                fx::lookupSchema(exported->nodes[*origin].target);
+            schema && schema->isMutating())
+          return origin;
+  return std::nullopt;
+}
+
 /// Adds an exported node to those that `node` was made from. Module and line
 /// are those of the first one that computes.
 void LaunchAligner::refer(LaunchNode &node, const GraphView &graph,
@@ -240,8 +270,9 @@ void LaunchAligner::addRecorded(LaunchNode &node, const GraphNode &record) {
   Tie tie = main.findTie(*at);
   // What a pass made is found nowhere else, or by its operator's name alone.
   bool isMadeUp = isDoubted && tie.confidence >= Confidence::Low;
-  std::optional<uint32_t> purpose =
-      isMadeUp || isImpossible(record) ? findPurpose(*at) : std::nullopt;
+  std::optional<uint32_t> purpose = isDoubted ? findWrite(*at) : std::nullopt;
+  if (!purpose && (isMadeUp || isImpossible(record)))
+    purpose = findPurpose(*at);
   if (purpose) {
     node.from.clear();
     node.idleFrom.clear();

@@ -117,12 +117,15 @@ class _Observer:
         self.calls: list[Observation] = []
         #: By storage: what was written to it since, latest last.
         self.history: dict[int, list[tuple[Tensor, frozenset[int], int]]] = {}
+        #: By storage: the member of a call's several results that it is, with the call, until something reads it.
+        self.unread: dict[int, tuple[Observation, Written]] = {}
 
     def see(self, execution: Execution) -> None:
         number = len(self.calls)
         call = Observation(execution.line, execution.call_lines, execution.text)
         self.calls.append(call)
         for read in execution.reads:
+            self.unread.pop(read.storage, None)
             steps = self.index.find(read.value)
             if steps:
                 call.reads.append(steps)
@@ -151,10 +154,24 @@ class _Observer:
                     call.reads += [known for known in beneath if known not in call.reads]
                 steps = completed or steps
             call.written.append(Written(write.name, steps))
+            if write.name.endswith("]"):
+                self.unread[write.storage] = call, call.written[-1]
             kept = self.history.setdefault(write.storage, [])
             if not write.part:
                 kept[:] = [entry for entry in kept if not _covers(write, entry[0])]
             kept.append((write, steps, number))
+
+    def finish(self, results: Sequence[Any]) -> None:
+        """Forgets members that nothing took, such as a maximum's place where only the maximum is used: the graph has no node for
+        them, and small numbers are soon another node's."""
+        returned = {
+            value.untyped_storage().data_ptr()
+            for value in results
+            if isinstance(value, torch.Tensor)
+        }
+        for storage, (call, written) in self.unread.items():
+            if storage not in returned and len(call.written) > 1:
+                call.written.remove(written)
 
     def _beneath(self, execution: Execution, wholes: Sequence[Tensor]) -> list[frozenset[int]]:
         """The steps whose value lay where a part of one of `wholes` was written, and is in the rest of it still."""
@@ -223,7 +240,7 @@ class Program:
         )
         torch.manual_seed(seed)
         with torch.no_grad(), _full_precision():
-            self.module["call"](given)
+            observer.finish(self.module["call"](given))
         found = {}
         for name, (value, operands) in (exported or {}).items():
             holders = [observer.index.find(operand) for operand in operands]

@@ -4,6 +4,7 @@
 #include "../../../lib/Target/InductorCode/AlignedGraphs.h"
 #include "../../../lib/Target/InductorCode/AlignmentOperators.h"
 
+#include "opprof/Launch/LaunchMap.h"
 #include "opprof/Target/InductorCode/Alignment.h"
 #include "opprof/Target/InductorCode/FXReadable.h"
 
@@ -543,4 +544,21 @@ TEST(Alignment, CopiesOfBodiesAreBounded) {
         copied += body->exported.graph.nodes.size();
   EXPECT_GT(copied, size_t(kNodes));
   EXPECT_LT(copied, size_t(kNodes) * kCalls);
+
+  // The map says it, and its file does.
+  AlignmentSources sources;
+  sources.postGrad = &post;
+  sources.exported = &exported;
+  launch::LaunchMap map;
+  map.graph = "graph";
+  alignLaunches(map, sources);
+  EXPECT_EQ(map.alignment->bodiesLeft, graphs.numLeft());
+  std::string text;
+  raw_string_ostream os(text);
+  json::OStream json(os);
+  launch::writeLaunchMap(map, json);
+  Expected<launch::LaunchMap> again =
+      launch::readLaunchMap(text, "launches.json");
+  ASSERT_TRUE(bool(again)) << toString(again.takeError());
+  EXPECT_EQ(again->alignment->bodiesLeft, graphs.numLeft());
 }
