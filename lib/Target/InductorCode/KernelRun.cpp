@@ -62,6 +62,8 @@ private:
   void store(const BodyValue &pointer, BodyValue value);
 
   BodyValue evaluate(const BodyExpr &expr);
+  BodyValue evaluatePlace(const BodyExpr &expr);
+  AbstractValue apply(StringRef name, ArrayRef<AbstractValue> args) const;
   BodyValue evaluateName(const BodyExpr &expr);
   BodyValue evaluateBinary(const BodyExpr &expr);
   BodyValue evaluateUnary(const BodyExpr &expr);
@@ -97,6 +99,8 @@ private:
   SmallBitVector read, readBack;
   std::optional<BodyValue> returned;
   unsigned calls = 0;
+  /// How many places of memory are being computed.
+  unsigned placing = 0;
   size_t steps = 0;
   unsigned nesting = 0;
 };
@@ -295,6 +299,30 @@ BodyValue KernelRunner::evaluateName(const BodyExpr &expr) {
   return number ? constant(*number) : BodyValue();
 }
 
+/// A place is taken apart where the graph has views: exactly, as those are.
+/// What an operator divides has a smooth stand-in, by which it is told.
+AbstractValue KernelRunner::apply(StringRef name,
+                                  ArrayRef<AbstractValue> args) const {
+  bool takesApart = name == "floor_divide" || name == "remainder";
+  if (placing && takesApart && args.size() == 2 &&
+      all_of(args, [](const AbstractValue &arg) {
+        return arg.known && arg.number == std::floor(arg.number);
+      })) {
+    AbstractValue exact =
+        applyOperator(name, {AbstractValue::constant(args[0].number),
+                             AbstractValue::constant(args[1].number)});
+    exact.isData = args[0].isData || args[1].isData;
+    return exact;
+  }
+  return applyOperator(name, args);
+}
+
+BodyValue KernelRunner::evaluatePlace(const BodyExpr &expr) {
+  ++placing;
+  auto leave = llvm::scope_exit([&] { --placing; });
+  return evaluate(expr);
+}
+
 BodyValue KernelRunner::evaluateBinary(const BodyExpr &expr) {
   BodyValue left = evaluate(*expr.items[0]), right = evaluate(*expr.items[1]);
   StringRef name = StringSwitch<StringRef>(expr.text)
@@ -317,7 +345,7 @@ BodyValue KernelRunner::evaluateBinary(const BodyExpr &expr) {
                        .Case(">>", "rshift")
                        .Default("");
   BodyValue out =
-      combine(applyOperator(name, {left.value, right.value}), {left, right});
+      combine(apply(name, {left.value, right.value}), {left, right});
   const BodyValue *pointer = left.kind == BodyValue::Pointer    ? &left
                              : right.kind == BodyValue::Pointer ? &right
                                                                 : nullptr;
@@ -334,7 +362,7 @@ BodyValue KernelRunner::evaluateUnary(const BodyExpr &expr) {
   if (expr.text == "&" && inner.kind == BodyExpr::Subscript) {
     BodyValue base = evaluate(*inner.items[0]);
     if (base.kind == BodyValue::Pointer && inner.items.size() > 1) {
-      BodyValue index = evaluate(*inner.items[1]);
+      BodyValue index = evaluatePlace(*inner.items[1]);
       BodyValue out = combine(applyOperator("add", {base.value, index.value}),
                               {base, index});
       out.kind = BodyValue::Pointer;
@@ -359,7 +387,7 @@ BodyValue KernelRunner::evaluateSubscript(const BodyExpr &expr) {
     return base;
   if (expr.items.size() < 2)
     return {};
-  BodyValue index = evaluate(*expr.items[1]);
+  BodyValue index = evaluatePlace(*expr.items[1]);
   BodyValue pointer =
       combine(applyOperator("add", {base.value, index.value}), {base, index});
   pointer.kind = BodyValue::Pointer;
@@ -499,7 +527,7 @@ std::optional<BodyValue> KernelRunner::callMemory(StringRef name,
                                                   const BodyExpr &expr) {
   ArrayRef<const BodyExpr *> items = expr.items;
   if (name == "load" && !items.empty()) {
-    BodyValue pointer = evaluate(*items[0]);
+    BodyValue pointer = evaluatePlace(*items[0]);
     if (pointer.kind != BodyValue::Pointer)
       return pointer;
     // What the mask leaves out is `other`.
@@ -519,7 +547,7 @@ std::optional<BodyValue> KernelRunner::callMemory(StringRef name,
   }
   bool isAtomic = name.starts_with("atomic_");
   if ((name == "store" || isAtomic) && items.size() >= 2) {
-    BodyValue pointer = evaluate(*items[0]);
+    BodyValue pointer = evaluatePlace(*items[0]);
     BodyValue value = evaluate(*items[1]);
     if (isAtomic) {
       BodyValue before;
@@ -638,7 +666,7 @@ BodyValue KernelRunner::callFunction(StringRef name, ArrayRef<BodyValue> args) {
   SmallVector<AbstractValue> values;
   for (const BodyValue &arg : args)
     values.push_back(arg.value);
-  return combine(applyOperator(name, values), args);
+  return combine(apply(name, values), args);
 }
 
 BodyValue KernelRunner::evaluateCall(const BodyExpr &expr) {
@@ -703,7 +731,7 @@ void KernelRunner::assign(const BodyExpr &target, BodyValue value,
     return;
   BodyValue base = evaluate(*target.items[0]);
   if (base.kind == BodyValue::Pointer && target.items.size() > 1) {
-    BodyValue index = evaluate(*target.items[1]);
+    BodyValue index = evaluatePlace(*target.items[1]);
     BodyValue pointer =
         combine(applyOperator("add", {base.value, index.value}), {base, index});
     pointer.kind = BodyValue::Pointer;

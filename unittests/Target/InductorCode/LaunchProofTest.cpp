@@ -453,6 +453,40 @@ TEST(LaunchProof, WhatDataLeadsToIsRead) {
   EXPECT_EQ(program.nodes(1), "add tanh");
 }
 
+// A view of what is divided, read where data says: the kernel takes the place
+// apart, for which it had a stand-in that no view has.
+TEST(LaunchProof, PlacesThatDataGivesAreTakenApart) {
+  std::string kernel =
+      "k = async_compile.cpp_pybinding(['const int64_t*', 'const float*', "
+      "'const float*', 'float*'], r'''\nextern \"C\"  void  kernel(const "
+      "int64_t* in_ptr0, const float* in_ptr1, const float* in_ptr2, float* "
+      "out_ptr0)\n{\n"
+      "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+      "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "    auto tmp1 = "
+      "in_ptr1[static_cast<int64_t>((static_cast<int64_t>(tmp0) "
+      "% static_cast<int64_t>(32L)))];\n"
+      "    auto tmp2 = in_ptr2[static_cast<int64_t>((static_cast<int64_t>("
+      "c10::div_floor_integer(static_cast<int64_t>(tmp0), "
+      "static_cast<int64_t>(4L))) % static_cast<int64_t>(8L)))];\n"
+      "    auto tmp3 = tmp1 / tmp2;\n"
+      "    out_ptr0[static_cast<int64_t>(x0)] = tmp3;\n  }\n}\n''')\n";
+  Program program(
+      kernel + call("    i, a, s = args\n"
+                    "    buf0 = empty_strided_cpu((4, ), (1, ), "
+                    "torch.float32)\n"
+                    "    k(i, a, s, buf0)\n"
+                    "    return (buf0, )\n"),
+      "    def forward(self, i: \"i64[4]\", a: \"f32[8, 4]\", s: \"f32[8, "
+      "1]\"):\n"
+      "        div: \"f32[8, 4]\" = torch.ops.aten.div.Tensor(a, s)\n"
+      "        view: \"f32[32]\" = torch.ops.aten.view.default(div, [32])\n"
+      "        index: \"f32[4]\" = torch.ops.aten.index.Tensor(view, [i])\n"
+      "        return (index,)\n");
+  EXPECT_TRUE(program.isHigh(0));
+  EXPECT_TRUE(StringRef(program.nodes(0)).starts_with("div "));
+}
+
 // Sizes that are symbols have the values that the harness was made for.
 TEST(LaunchProof, SymbolsHaveTheSizesOfTheHarness) {
   Program program(
