@@ -1,4 +1,4 @@
-"""A fourth set of models of launch_oracle.py: the newer kinds of transformers (5.24) and timm (1.0.31), tiny, with random weights. State spaces
+"""A fourth set of models of launch_oracle.py: the newer kinds of transformers (5.24), tiny, with random weights. State spaces
 and hybrids, mixtures of experts, audio, speech, detection, segmentation, depth, series of time; none was here before.
 
     python benchmarks/launch_oracle.py record FOLDER --models library_models
@@ -36,16 +36,6 @@ def _transformers(
         return OracleModel(Lambda(lambda m, *a: _first(m.net(*a)), net=net), given, train=train)
 
     MODELS[name + (f"_{part}" if part else "") + ("_train" if train else "")] = make
-
-
-def _timm(name: str, size: int, train: bool = False, **options: Any) -> None:
-    def make() -> OracleModel:
-        import timm
-
-        net = timm.create_model(name, pretrained=False, num_classes=5, **options)
-        return OracleModel(net, (torch.randn(2, 3, size, size),), train=train)
-
-    MODELS["timm_" + name + ("_train" if train else "")] = make
 
 
 def _ids(*shape: int, below: int = 64) -> Any:
@@ -138,21 +128,3 @@ if importlib.util.find_spec("transformers"):
     _transformers("FunnelBaseModel", "FunnelConfig", _WORDS, vocab_size=64, block_sizes=[1, 1], d_model=16, n_head=2, d_head=8, d_inner=24)  # fmt: skip
     _transformers("ModernBertModel", "ModernBertConfig", _WORDS, train=True, **_SMALL, local_attention=4, pad_token_id=0, bos_token_id=1, eos_token_id=1, cls_token_id=1, sep_token_id=1)  # fmt: skip
     _transformers("CanineModel", "CanineConfig", _ids(1, 32), **{**_SMALL, "num_hidden_layers": 1}, max_position_embeddings=64, num_hash_functions=2, num_hash_buckets=32, local_transformer_stride=8, upsampling_kernel_size=4)  # fmt: skip
-
-if importlib.util.find_spec("timm"):
-    _timm("maxvit_rmlp_pico_rw_256", 64, img_size=64, depths=(1, 1), embed_dim=(8, 16), stem_width=8)  # fmt: skip
-    _timm("fastvit_t8", 64)
-    _timm("davit_tiny", 64, depths=(1, 1), embed_dims=(16, 32), num_heads=(2, 4), num_groups=(2, 4), window_size=4)  # fmt: skip
-    _timm("mambaout_femto", 64, train=True, depths=(1, 1), dims=(16, 32))
-    _timm("repvit_m0_9", 64, embed_dim=(8, 16), depth=(1, 1))
-    _timm("efficientformerv2_s0", 64, img_size=64)
-    _timm("inception_next_atto", 64, depths=(1, 1, 1, 1), dims=(8, 16, 16, 32))
-    _timm("resnest14d", 64, train=True)
-    _timm("hrnet_w18_small", 64)
-    _timm("convmixer_768_32", 32, train=True, dim=24, depth=2)
-    _timm("cait_xxs24_224", 32, img_size=32, depth=2, embed_dim=32, num_heads=4)
-    _timm("volo_d1_224", 64, img_size=64, layers=(1, 1), embed_dims=(16, 32), num_heads=(2, 4), downsamples=(True, False))  # fmt: skip
-    _timm("pvt_v2_b0", 64, train=True, depths=(1, 1), embed_dims=(8, 16), num_heads=(1, 2), sr_ratios=(4, 2), mlp_ratios=(2, 2))  # fmt: skip
-    _timm("tresnet_m", 64)
-    _timm("nfnet_f0", 64)
-    _timm("gcvit_xxtiny", 64, img_size=64, depths=(1, 1), num_heads=(1, 2), window_ratio=(8, 4), embed_dim=8)  # fmt: skip
