@@ -13,6 +13,7 @@ import torch
 from alignment_models import MODELS
 from torch import fx
 
+from opprof.commands.launches import launches_text
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.tools import run_tool
@@ -140,3 +141,69 @@ def test_ties_have_the_exported_values(name: str, tmp_path: Path) -> None:
 def node_named(graph: fx.GraphModule, name: str) -> fx.Node:
     """The node of a graph by its name."""
     return next(node for node in graph.graph.nodes if node.name == name)
+
+
+def test_bodies_that_were_not_followed_are_said(tmp_path: Path) -> None:
+    """Copies of a body that many others call would come to many times the program: nodes of those had no exported ones, and nothing said why."""
+    calls, length = 400, 1500
+
+    def graph(name: str, inputs: str, nodes: list[dict[str, Any]]) -> dict[str, Any]:
+        kinds = {"p": 1}
+        given = [{"name": x, "type": kinds.get(x, 0), "kind": "user_input"} for x in inputs.split()]
+        value = {"node": nodes[-1]["name"]}
+        return {
+            "name": name,
+            "stage": "export",
+            "inputs": given,
+            "nodes": nodes,
+            "outputs": [{"value": value, "kind": "user_output"}],
+            "range_constraints": {},
+            "attributes": {},
+        }
+
+    def node(name: str, target: str, args: list[Any], kind: int = 0) -> dict[str, Any]:
+        common = {"op": "call_function", "kwargs": {}, "type": kind}
+        return {"name": name, "target": target, "args": args, **common}
+
+    def document(body: list[dict[str, Any]], *more: dict[str, Any]) -> str:
+        main = []
+        for i in range(calls):
+            args = [{"node": "p"}, {"graph": f"yes_{i}"}, {"graph": f"no_{i}"}]
+            main.append(
+                node(f"c{i}", "higher_order.cond", [*args, {"tuple": [{"node": f"z{i}"}]}], 2)
+            )
+            main.append(node(f"z{i + 1}", "operator.getitem", [{"node": f"c{i}"}, 0]))
+        bodies = [graph(f"{b}_{i}", "a", body) for i in range(calls) for b in ("yes", "no")]
+        tensor = {"dtype": "float32", "shape": [4], "stride": [1], "device": "cpu"}
+        predicate = {"dtype": "bool", "shape": [], "stride": [], "device": "cpu"}
+        return json.dumps(
+            {
+                "opprof_graph_version": 1,
+                "producer": {"torch": "2.13.0", "opprof": "0.1.0"},
+                "types": [{"tensor": tensor}, {"tensor": predicate}, {"tuple": [0]}],
+                "stacks": [],
+                "modules": [],
+                "graphs": [graph("main", "z0 p", main), *bodies, *more],
+            }
+        )
+
+    large = [
+        node(f"v{i}", "aten.sin.default", [{"node": f"v{i - 1}" if i else "a"}])
+        for i in range(length)
+    ]
+    wrapped = [
+        node("w", "higher_order.wrap", [{"graph": "large"}, {"node": "a"}], 2),
+        node("r", "operator.getitem", [{"node": "w"}, 0]),
+    ]
+    exported = document(wrapped, graph("large", "a", large))
+    (tmp_path / "graph.json").write_text(exported)
+    (tmp_path / "post_grad.json").write_text(
+        document([node("s", "aten.sin.default", [{"node": "a"}])])
+    )
+    (tmp_path / "output_code.py").write_text(
+        "async_compile.wait(globals())\ndef call(args):\n    z0, p = args\n    return (z0, )\n"
+    )
+    given_graph = tmp_path / "graph.json"
+    (launch_map,) = json.loads(launches_text(tmp_path, given_graph, as_json=True))
+    assert launch_map["alignment"]["bodies_left"] > 0
+    assert "were not followed" in launches_text(tmp_path, given_graph)
