@@ -224,3 +224,34 @@ fx.graph @tail stage "export" (%x: tensor<4xf32>) -> tensor<4xf32> attributes {f
   %v63 = fx.node "aten.abs.default"(%v62) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%v63) : (tensor<4xf32>)
 }
+
+// -----
+
+// Two streams through layers of two kinds in turn; nobody takes the second one behind the last layer, whose last node is that stream's.
+// CHECK: @streams, 22 nodes: 2 partitions in 1 class, 10 nodes saved
+// CHECK: c0 @partition, 10 nodes: c0.0, c0.1: 1 unique, 1 duplicate
+fx.graph @streams stage "export" (%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> attributes {functional} {
+  %v0 = fx.node "aten.neg.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %v1 = fx.node "aten.exp.default"(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  %v2 = fx.node "aten.mul.Tensor"(%v0, %v1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %v3 = fx.node "aten.relu.default"(%v2) : (tensor<4xf32>) -> tensor<4xf32>
+  %v4 = fx.node "aten.sin.default"(%v3) : (tensor<4xf32>) -> tensor<4xf32>
+  %v5 = fx.node "aten.cos.default"(%v1) : (tensor<4xf32>) -> tensor<4xf32>
+  %v6 = fx.node "aten.tanh.default"(%v4) : (tensor<4xf32>) -> tensor<4xf32>
+  %v7 = fx.node "aten.erf.default"(%v5) : (tensor<4xf32>) -> tensor<4xf32>
+  %v8 = fx.node "aten.div.Tensor"(%v6, %v7) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %v9 = fx.node "aten.abs.default"(%v8) : (tensor<4xf32>) -> tensor<4xf32>
+  %v10 = fx.node "aten.sigmoid.default"(%v7) : (tensor<4xf32>) -> tensor<4xf32>
+  %v11 = fx.node "aten.neg.default"(%v9) : (tensor<4xf32>) -> tensor<4xf32>
+  %v12 = fx.node "aten.exp.default"(%v10) : (tensor<4xf32>) -> tensor<4xf32>
+  %v13 = fx.node "aten.mul.Tensor"(%v11, %v12) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %v14 = fx.node "aten.relu.default"(%v13) : (tensor<4xf32>) -> tensor<4xf32>
+  %v15 = fx.node "aten.sin.default"(%v14) : (tensor<4xf32>) -> tensor<4xf32>
+  %v16 = fx.node "aten.cos.default"(%v12) : (tensor<4xf32>) -> tensor<4xf32>
+  %v17 = fx.node "aten.tanh.default"(%v15) : (tensor<4xf32>) -> tensor<4xf32>
+  %v18 = fx.node "aten.erf.default"(%v16) : (tensor<4xf32>) -> tensor<4xf32>
+  %v19 = fx.node "aten.div.Tensor"(%v17, %v18) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %v20 = fx.node "aten.abs.default"(%v19) : (tensor<4xf32>) -> tensor<4xf32>
+  %v21 = fx.node "aten.sigmoid.default"(%v18) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output(%v20) : (tensor<4xf32>)
+}
