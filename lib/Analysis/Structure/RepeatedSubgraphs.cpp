@@ -956,16 +956,24 @@ bool RepeatFinder::composeOnce() {
         length -= end - cut;
       }
     }
-    // A part that differs from the rest ends where no smaller repeat is cut.
+    // A part that differs from the rest ends where no smaller repeat is cut, or
+    // one that partitions cut already, or of which it holds more than is left.
     auto [firstRank, lastRank] = array.findOccurrences(first, length);
-    auto cutsRepeat = [&](int place) {
-      return isAcross(starts[place], size) ||
-             isAcross(starts[place + length], size);
+    auto cutsRepeat = [&](int place, bool isEnd) {
+      int cut = starts[place];
+      if (!isAcross(cut, size) || isTaken(symbols[place]) ||
+          isTaken(symbols[place - 1]))
+        return false;
+      int before = cut - across[cut].first, behind = across[cut].second - cut;
+      return isEnd ? before <= behind : behind <= before;
     };
     if (isPart &&
         llvm::any_of(
             ArrayRef(array.suffixes).slice(firstRank, lastRank - firstRank),
-            cutsRepeat))
+            [&](int place) {
+              return cutsRepeat(place, /*isEnd=*/false) ||
+                     cutsRepeat(place + length, /*isEnd=*/true);
+            }))
       return;
     budget -= lastRank - firstRank + length;
     if (budget < 0 || !tried.insert({firstRank, length}).second)
