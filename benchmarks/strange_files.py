@@ -3,12 +3,15 @@
     python benchmarks/strange_files.py [--torch] [--only TEXT] [--workers 2]
 
 A strange object is a pipe, a folder, a device, a socket, a link that is broken, leads to itself or to /dev/urandom, a file of a
-terabyte without content, one that may not be read, one of another kind, an empty one, one whose name commands a terminal. Each
+terabyte without content, one that may not be read, one of another kind, an empty one, one whose text commands a terminal. Each
 command gets them in turn in the place of each of its files, of each file of a run folder that it reads, and of each that it
-writes. Wrong is a traceback, an end by a signal, more than 60 seconds (20 of the processor), more memory than 4 GiB, a control
-character on the terminal, an error of many lines, an exit status other than 0, 1 and 2, and a foreign file that is no more what
-it was. One row is printed for each command and place; the exit status is 1 where anything was wrong. With `--torch` so are the
-commands that load PyTorch.
+writes. A file that an argument names also gets strange names (blanks, line ends, escapes, a dash in front, bytes that are no
+UTF-8), and one that is written also lies in a folder where nobody may write, on a disk that is full at once, and on one that is
+full soon (as root, who may mount them). Wrong is a traceback, an end by a signal, more than 60 seconds (20 of the processor),
+more memory than 4 GiB, a control character on the terminal, an error of many lines, an exit status other than 0, 1 and 2, a
+foreign file that is no more what it was, a whole file that is refused for its name, and what a failed command leaves. One row is
+printed for each command and place; the exit status is 1 where anything was wrong. With `--torch` so are the commands that load
+PyTorch.
 """
 
 import argparse
@@ -83,6 +86,19 @@ OBJECTS: dict[str, Callable[[Path], object]] = {
     "text": lambda path: path.write_text(PRECIOUS),
     "empty": lambda path: path.write_text(""),
 }
+#: What a file may be called, but for its ending.
+NAMES = {
+    "blanks": " a b ",
+    "line end": "a\nb",
+    "terminal": "a\x1b]0;owned\x07",
+    "dash": "-v",
+    "no UTF-8": os.fsdecode(b"a\xff\xfe"),
+    "direction": "a\u202eb",
+    "shell": "a'\"$(b)`;",
+    "percent": "a%s%n{0}",
+}
+#: Where nothing can be written, or not all of it: the size of the disk in bytes, or None for a folder that is locked.
+FOLDERS = {"locked folder": None, "full disk": 4096, "small disk": 12288}
 #: And where one is written.
 TARGETS = ("pipe", "folder", "/dev/full", "broken link", "link to itself", "socket", "text")
 
@@ -240,74 +256,94 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
 
 
-def attempt(files: Path, place: Place, kind: str) -> list[str]:
-    """Runs the command with the object in its place; what is wrong."""
+def is_named(place: Place) -> bool:
+    """Whether an argument names the file, and not one that a folder of it holds."""
+    return any(place.place == word.rpartition("=")[2] for word in place.arguments)
+
+
+def renamed(place: Place, name: str) -> list[str]:
+    """The command line with another name for the file."""
+    return [
+        word[: len(word) - len(place.place)] + name
+        if word.rpartition("=")[2] == place.place
+        else word
+        for word in place.arguments
+    ]
+
+
+def run(work: Path, words: list[str], seconds: float) -> tuple[list[str], int, str]:
+    """Runs a command; what is wrong with its end, the status (-1 where it was stopped), and what it said."""
+    tool, *arguments = words
+    line = (
+        [find_tool(tool), *arguments]
+        if tool.startswith("opprof-")
+        else [sys.executable, "-m", "opprof", *words]
+    )
+    # Nobody's right to everything: root may read what is forbidden.
+    if os.geteuid() == 0:
+        line = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", *line]
+    said_to = work.parent / "said"
+    measured = work.parent / "measured"
+    code = (
+        "import os, resource, sys\n"
+        "pid = os.fork()\n"
+        "if not pid: os.execvp(sys.argv[2], sys.argv[2:])\n"
+        "_, status, used = os.wait4(pid, 0)\n"
+        "open(sys.argv[1], 'w').write(f'{status} {used.ru_maxrss}')\n"
+    )
+    with said_to.open("wb") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-c", code, str(measured), *line],
+            cwd=work,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=_limit,
+        )
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            process.wait()
+            return [f"goes on for {seconds:g} seconds"], -1, ""
+    status, memory = map(int, measured.read_text().split())
+    text = said_to.read_bytes()[: 1 << 20].decode("utf-8", "replace")
+    wrong = []
+    if os.WIFSIGNALED(status):
+        wrong.append(f"ended by signal {os.WTERMSIG(status)}")
+    elif os.WEXITSTATUS(status) not in (0, 1, 2):
+        wrong.append(f"exit status {os.WEXITSTATUS(status)}")
+    if "Traceback (most recent call last)" in text or "PLEASE submit a bug report" in text:
+        wrong.append("a traceback: " + text.strip().splitlines()[-1])
+    if memory * 1024 > MEMORY:
+        wrong.append(f"takes {memory >> 10} MiB")
+    if CONTROL.search(text):
+        wrong.append("a control character on the terminal")
+    if status and len(text.splitlines()) > LINES:
+        wrong.append(f"an error of {len(text.splitlines())} lines: {text.splitlines()[0]}")
+    if status and not text.strip():
+        wrong.append("fails without a word")
+    return wrong, status, text
+
+
+def attempt(files: Path, place: Place, kind: str, seconds: float) -> list[str]:
+    """Runs the command with something strange in a place; what is wrong."""
     with tempfile.TemporaryDirectory(prefix="opprof-strange-") as name:
-        folder = Path(name)
-        work = folder / "work"
+        work = Path(name) / "work"
         shutil.copytree(files, work, symlinks=True)
         target = work / place.place
+        if kind in NAMES:
+            return _with_name(work, place, NAMES[kind], seconds)
+        if kind in FOLDERS:
+            return _in_folder(work, place, FOLDERS[kind], seconds)
         _remove(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         OBJECTS[kind](target)
         before = os.lstat(target)
-        tool, *arguments = place.arguments
-        line = (
-            [find_tool(tool), *arguments]
-            if tool.startswith("opprof-")
-            else [sys.executable, "-m", "opprof", *place.arguments]
-        )
-        # Nobody's right to everything: root may read what is forbidden.
-        line = (
-            ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", *line]
-            if os.geteuid() == 0
-            else line
-        )
-        said_to = folder / "said"
-        measured = folder / "measured"
-        code = (
-            "import os, resource, sys\n"
-            "pid = os.fork()\n"
-            "if not pid: os.execvp(sys.argv[2], sys.argv[2:])\n"
-            "_, status, used = os.wait4(pid, 0)\n"
-            "open(sys.argv[1], 'w').write(f'{status} {used.ru_maxrss}')\n"
-        )
-        with said_to.open("wb") as said:
-            process = subprocess.Popen(
-                [sys.executable, "-S", "-c", code, str(measured), *line],
-                cwd=work,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=_limit,
-            )
-            try:
-                process.wait(SECONDS)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, 9)
-                process.wait()
-                named = kind == "pipe" and any(
-                    place.place == word.rpartition("=")[2] for word in place.arguments
-                )
-                return ["(waited for)" if named else f"goes on for {SECONDS} seconds"]
-        status, memory = map(int, measured.read_text().split())
-        text = said_to.read_bytes()[: 1 << 20].decode("utf-8", "replace")
-        wrong = []
-        if os.WIFSIGNALED(status):
-            wrong.append(f"ended by signal {os.WTERMSIG(status)}")
-        elif os.WEXITSTATUS(status) not in (0, 1, 2):
-            wrong.append(f"exit status {os.WEXITSTATUS(status)}")
-        if "Traceback (most recent call last)" in text or "PLEASE submit a bug report" in text:
-            wrong.append("a traceback: " + text.strip().splitlines()[-1])
-        if memory * 1024 > MEMORY:
-            wrong.append(f"takes {memory >> 10} MiB")
-        if CONTROL.search(text):
-            wrong.append("a control character on the terminal")
-        if status and len(text.splitlines()) > LINES:
-            wrong.append(f"an error of {len(text.splitlines())} lines: {text.splitlines()[0]}")
-        if status and not text.strip():
-            wrong.append("fails without a word")
+        wrong, status, text = run(work, list(place.arguments), seconds)
+        if status == -1:
+            return ["(waited for)"] if kind == "pipe" and is_named(place) else wrong
         # In a file that is called a graph it is the reader's place to say so.
         is_graph = place.place.endswith((".mlir", ".mlirbc"))
         if (
@@ -319,6 +355,51 @@ def attempt(files: Path, place: Place, kind: str) -> list[str]:
         if place.is_output:
             wrong += _lost(target, kind, before, status)
         return wrong
+
+
+def _with_name(work: Path, place: Place, name: str, seconds: float) -> list[str]:
+    """A whole file, whatever it is called, is read and written."""
+    target = work / place.place
+    file = target.with_name(name + "".join(target.suffixes))
+    if not place.is_output:
+        target.rename(file)
+    wrong, status, text = run(work, renamed(place, str(file.relative_to(work))), seconds)
+    # What begins with a dash is an option to everybody.
+    if status and not wrong and not name.startswith("-"):
+        if not place.is_output:
+            file.rename(target)
+        if not run(work, list(place.arguments), seconds)[1]:
+            wrong.append("fails for its name: " + text.strip().splitlines()[-1])
+    return wrong
+
+
+def _in_folder(work: Path, place: Place, size: int | None, seconds: float) -> list[str]:
+    """Where a result can't be written the command says so, and leaves nothing."""
+    away = work / "away"
+    away.mkdir()
+    if size is None:
+        away.chmod(0o555)
+    else:
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(away)]
+        subprocess.run(mount, check=True)
+    try:
+        words = renamed(place, f"away/{Path(place.place).name}")
+        wrong, status, text = run(work, words, seconds)
+        left = sorted(file.relative_to(away) for file in away.rglob("*") if file.is_file())
+    finally:
+        if size is None:
+            away.chmod(0o755)
+        else:
+            subprocess.run(["umount", str(away)], check=True)
+    # A folder of results may hold some of them, each whole; what is hidden is no result.
+    lost = [file for file in left if len(file.parts) == 1 or file.name.startswith(".")]
+    if status and lost:
+        wrong.append(f"failed, and left {', '.join(map(str, lost[:4]))}")
+    if status and "away" not in text:
+        wrong.append("does not say where: " + text.strip().splitlines()[-1])
+    if not status and not left:
+        wrong.append("succeeded, and left nothing")
+    return wrong
 
 
 def _lost(target: Path, kind: str, before: os.stat_result, status: int) -> list[str]:
@@ -342,6 +423,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--torch", action="store_true", help="with what loads PyTorch")
     parser.add_argument("--only", default="", metavar="TEXT", help="rows with this in them")
+    parser.add_argument("--kinds", nargs="+", help="what is put there (all)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="what a command may take")
     parser.add_argument("--workers", type=int, default=2, help="commands at a time")
     options = parser.parse_args()
     tried = failed = 0
@@ -355,8 +438,17 @@ def main() -> int:
                 row = f"{place.command}: {place.place}{', written' if place.is_output else ''}"
                 if options.only not in row or (place.needs_torch and not options.torch):
                     continue
-                kinds = TARGETS if place.is_output else OBJECTS
-                rows.append((row, {k: pool.submit(attempt, files, place, k) for k in kinds}))
+                kinds = [*(TARGETS if place.is_output else OBJECTS)]
+                if is_named(place):
+                    kinds += NAMES
+                if is_named(place) and place.is_output:
+                    kinds += [k for k, size in FOLDERS.items() if size is None or not os.geteuid()]
+                tries = {
+                    k: pool.submit(attempt, files, place, k, options.seconds)
+                    for k in kinds
+                    if not options.kinds or k in options.kinds
+                }
+                rows.append((row, tries))
             for row, attempts in rows:
                 wrong = {kind: result.result() for kind, result in attempts.items()}
                 tried += len(wrong)

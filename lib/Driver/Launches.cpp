@@ -143,7 +143,7 @@ static void printHead(llvm::raw_ostream &os) {
 
 static void print(const LaunchMap &map, uint64_t all, const LaunchTimes &times,
                   llvm::raw_ostream &os) {
-  os << map.graph << ": " << map.launches.size();
+  os << toTerminalText(map.graph) << ": " << map.launches.size();
   if (map.launches.size() != all)
     os << " of " << all;
   os << " launches\n";

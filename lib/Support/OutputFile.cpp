@@ -7,9 +7,12 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <csignal>
+#include <utility>
 
 #include <unistd.h>
 
@@ -92,28 +95,92 @@ static std::error_code print(int descriptor, bool closes,
   return code;
 }
 
-/// What LLVM puts a random digit in the place of each of.
-static constexpr StringLiteral kRandom = "%%%%%%%%";
+/// What stands behind the name of an unfinished file.
+static constexpr unsigned kRandomDigits = 8;
 
 bool opprof::isUnfinished(StringRef name, StringRef file) {
   return name.consume_front(".") && name.consume_front(file) &&
-         name.consume_front(".") && name.size() == kRandom.size() &&
+         name.consume_front(".") && name.size() == kRandomDigits &&
          llvm::all_of(name, [](char c) { return llvm::isHexDigit(c); });
 }
 
+namespace {
+
+/// A file that is to take the name of another one in its folder. LLVM's own
+/// (`sys::fs::TempFile`) changes each % of a path.
+class UnfinishedFile {
+public:
+  int descriptor = -1;
+  std::string name;
+
+  UnfinishedFile() = default;
+  UnfinishedFile(UnfinishedFile &&other)
+      : descriptor(std::exchange(other.descriptor, -1)),
+        name(std::exchange(other.name, "")) {}
+  UnfinishedFile &operator=(UnfinishedFile &&) = delete;
+  ~UnfinishedFile() { discard(); }
+
+  static ErrorOr<UnfinishedFile> create(StringRef folder, StringRef file) {
+    UnfinishedFile made;
+    constexpr int kMaxTries = 128;
+    std::error_code code;
+    for (int i = 0; i != kMaxTries; ++i) {
+      SmallString<256> path(folder);
+      sys::path::append(path,
+                        "." + file + "." +
+                            utohexstr(uint32_t(sys::Process::GetRandomNumber()),
+                                      /*LowerCase=*/true, kRandomDigits));
+      code = sys::fs::openFileForWrite(path, made.descriptor,
+                                       sys::fs::CD_CreateNew);
+      if (code == std::errc::file_exists)
+        continue;
+      if (code)
+        return code;
+      made.name = path.str();
+      sys::RemoveFileOnSignal(path);
+      return made;
+    }
+    return code;
+  }
+
+  std::error_code keep(StringRef path) {
+    close();
+    if (std::error_code code = sys::fs::rename(name, path))
+      return code;
+    sys::DontRemoveFileOnSignal(name);
+    name.clear();
+    return {};
+  }
+
+  void discard() {
+    close();
+    if (name.empty())
+      return;
+    sys::fs::remove(name);
+    sys::DontRemoveFileOnSignal(name);
+    name.clear();
+  }
+
+private:
+  void close() {
+    if (descriptor >= 0)
+      ::close(std::exchange(descriptor, -1));
+  }
+};
+
+} // namespace
+
 /// A file that is to take the name of `path`, in its folder.
-static Expected<sys::fs::TempFile> createBeside(StringRef path) {
+static Expected<UnfinishedFile> createBeside(StringRef path) {
   if (Error error = opprof::makeFolder(getParent(path)))
     return error;
   // A file beyond the user's limit (`ulimit -f`) is an error like a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
-  SmallString<256> model(getParent(path));
-  sys::path::append(model, "." + sys::path::filename(path) + "." + kRandom);
-  Expected<sys::fs::TempFile> file =
-      sys::fs::TempFile::create(model, sys::fs::all_read | sys::fs::all_write);
+  ErrorOr<UnfinishedFile> file =
+      UnfinishedFile::create(getParent(path), sys::path::filename(path));
   if (!file)
-    return fail(path, "cannot be written: " + toString(file.takeError()));
-  return file;
+    return fail(path, "cannot be written: " + file.getError().message());
+  return std::move(*file);
 }
 
 /// Prints into the file, which stays as it was where `keeps` is false then.
@@ -137,18 +204,14 @@ static Error writeFile(const Twine &path, const bool &keeps,
                   : Error::success();
     }
   }
-  Expected<sys::fs::TempFile> file = createBeside(name);
+  Expected<UnfinishedFile> file = createBeside(name);
   if (!file)
     return file.takeError();
-  if (std::error_code code = print(file->FD, /*closes=*/false, printTo)) {
-    consumeError(file->discard());
-    return fail(name, "cannot be written: " + code.message());
-  }
-  if (!keeps)
-    return file->discard();
-  if (Error error = file->keep(name))
-    return fail(name, "cannot be written: " + toString(std::move(error)));
-  return Error::success();
+  std::error_code code = print(file->descriptor, /*closes=*/false, printTo);
+  if (!code && keeps)
+    code = file->keep(name);
+  return code ? fail(name, "cannot be written: " + code.message())
+              : Error::success();
 }
 
 Error opprof::writeFile(const Twine &path,
@@ -176,14 +239,12 @@ Expected<bool> opprof::writeBeside(StringRef path,
   if (path == "-" ||
       (!sys::fs::status(path, status) && !sys::fs::is_regular_file(status)))
     return write(path);
-  Expected<sys::fs::TempFile> file = createBeside(path);
+  Expected<UnfinishedFile> file = createBeside(path);
   if (!file)
     return file.takeError();
-  if (!write(file->TmpName)) {
-    consumeError(file->discard());
+  if (!write(file->name))
     return false;
-  }
-  if (Error error = file->keep(path))
-    return fail(path, "cannot be written: " + toString(std::move(error)));
+  if (std::error_code code = file->keep(path))
+    return fail(path, "cannot be written: " + code.message());
   return true;
 }

@@ -574,6 +574,34 @@ def test_every_name_of_a_file_is_answered(tmp_path: Path) -> None:
     assert f"{link} is a link to {tmp_path}/nowhere, which is not there" in dangling.stderr
 
 
+def test_files_of_every_name_are_read_and_written(tmp_path: Path) -> None:
+    recorded = ROOT / "test" / "Target" / "InductorCode" / "Inputs" / "mlp_activations"
+    code = tmp_path / os.fsdecode(b"code\xff")
+    shutil.copytree(recorded, code)
+    launches = opprof("launches", code)
+    assert launches.returncode == 0 and "code?: 8 launches" in launches.stdout, launches.stderr
+    write_profile(tmp_path / "run")
+    # LLVM puts random digits in the place of each %.
+    page = tmp_path / "100%s" / "50%\x1b]0;owned\x07.html"
+    written = opprof("report", tmp_path / "run", "--html", page)
+    assert written.returncode == 0, written.stderr
+    assert [*page.parent.iterdir()] == [page]
+    assert "wrote" in written.stderr and not CONTROLS.search(written.stderr)
+
+
+def test_a_translation_to_a_full_disk_names_its_output(tmp_path: Path) -> None:
+    profile = write_profile(tmp_path)
+    command = [find_tool("opprof-translate"), "--report-text", str(profile)]
+    with Path("/dev/full").open("w") as full:
+        for output, name in ((["-o", "/dev/full"], "/dev/full"), ([], "<stdout>")):
+            said = subprocess.run(
+                [*command, *output], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            )
+            assert said.returncode == 1
+            expected = f"error: {name}: cannot be written: No space left on device\n"
+            assert said.stderr == expected
+
+
 def test_numbers_beyond_what_is_counted_with_are_refused(tmp_path: Path) -> None:
     write_profile(tmp_path)
     for option in (("report", "--width"), ("top", "-n")):

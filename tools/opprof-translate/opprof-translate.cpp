@@ -17,6 +17,7 @@
 
 #include "mlir/Support/LogicalResult.h"
 #include "mlir/Tools/mlir-translate/MlirTranslateMain.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <string>
@@ -30,6 +31,18 @@ static size_t findOutput(llvm::ArrayRef<std::string> arguments) {
     if (arguments[i] == "-o" || arguments[i] == "--o")
       found = i + 1;
   return found;
+}
+
+static void sayUnwritten(llvm::StringRef path, llvm::StringRef reason) {
+  llvm::errs() << "error: " << opprof::toTerminalText(path)
+               << ": cannot be written: " << reason << '\n';
+}
+
+/// Names the output, where LLVM ends the process for a disk that is full.
+static void sayWhere(void *path, const char *reason, bool) {
+  llvm::StringRef cause(reason);
+  cause.consume_front("IO failure on output stream: ");
+  sayUnwritten(*static_cast<std::string *>(path), cause);
 }
 
 /// mlir-translate's own, but that the output is written beside its place.
@@ -63,9 +76,18 @@ static bool run(llvm::ArrayRef<char *> argv) {
       return false;
     }
   }
-  if (!output)
-    return translate();
+  if (!output) {
+    bool succeeded = translate();
+    llvm::outs().flush();
+    if (std::error_code code = llvm::outs().error()) {
+      sayUnwritten("<stdout>", code.message());
+      llvm::outs().clear_error();
+      return false;
+    }
+    return succeeded;
+  }
   std::string path = arguments[output];
+  llvm::ScopedFatalErrorHandler handler(sayWhere, &path);
   llvm::Expected<bool> written =
       opprof::writeBeside(path, [&](llvm::StringRef beside) {
         arguments[output] = beside.str();

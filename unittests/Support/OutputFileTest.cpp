@@ -55,6 +55,22 @@ protected:
 };
 } // namespace
 
+TEST_F(OutputFileTest, WritesByEveryName) {
+  for (StringRef name : {"100%", "%s%n", " a ", "a\nb", "-v", "a\xff\xfe"}) {
+    EXPECT_EQ(write(path(name) + "/" + name, "text"), "") << name.str();
+    EXPECT_EQ(read((name + "/" + name).str()), "text") << name.str();
+    auto beside = writeBeside(path(name) + "/beside", [&](StringRef file) {
+      auto [folder, own] = file.rsplit('/');
+      EXPECT_EQ(folder.rsplit('/').second, name);
+      EXPECT_TRUE(isUnfinished(own, "beside")) << own.str();
+      return false;
+    });
+    ASSERT_TRUE(bool(beside));
+    EXPECT_FALSE(*beside);
+    EXPECT_FALSE(sys::fs::exists(path((name + "/beside").str())));
+  }
+}
+
 TEST_F(OutputFileTest, ReplacesAFileAndLeavesNothingBeside) {
   EXPECT_EQ(write(path("file"), "first"), "");
   EXPECT_EQ(write(path("file"), "second"), "");

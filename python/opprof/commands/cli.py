@@ -76,7 +76,7 @@ def _export(options: argparse.Namespace) -> None:
         with program_output_on_stderr():
             written = export_script(options.script, options.output, options.stage, options.weights)
     for file in written:
-        print(f"wrote {file}", file=sys.stderr)
+        print(printable(f"wrote {file}"), file=sys.stderr)
 
 
 def _add_export(commands: _Commands) -> None:
@@ -429,13 +429,13 @@ def _report(options: argparse.Namespace) -> None:
         if options.ceilings is not None:
             raise OpprofError("--ceilings changes no table", remedy="leave it out")
         for file in load(options.files[0]).to_parquet(options.parquet):
-            print(f"wrote {file}", file=sys.stderr)
+            print(printable(f"wrote {file}"), file=sys.stderr)
     elif options.perfetto is not None:
         if options.ceilings is not None:
             raise OpprofError("--ceilings changes no timeline", remedy="leave it out")
         sys.stdout.write(report_perfetto(options.files, options.perfetto))
         if str(options.perfetto) != "-":
-            print(f"wrote {options.perfetto}", file=sys.stderr)
+            print(printable(f"wrote {options.perfetto}"), file=sys.stderr)
     elif options.json:
         sys.stdout.write(report_json(options.files, ceilings=options.ceilings))
     elif options.html is not None:
@@ -443,7 +443,7 @@ def _report(options: argparse.Namespace) -> None:
         if str(options.html) == "-":
             sys.stdout.write(page)
         else:
-            print(f"wrote {options.html}", file=sys.stderr)
+            print(printable(f"wrote {options.html}"), file=sys.stderr)
     else:
         print(report_text(options.files, width=options.width, ceilings=options.ceilings), end="")
 
@@ -503,7 +503,7 @@ def _ceilings(options: argparse.Namespace) -> None:
     found = measure_ceilings(torch.device(kind), options.seconds)
     found.write(options.output)
     print(found.as_text(), end="")
-    print(f"wrote {options.output}", file=sys.stderr)
+    print(printable(f"wrote {options.output}"), file=sys.stderr)
 
 
 def _add_ceilings(commands: _Commands) -> None:
@@ -957,7 +957,7 @@ def _emit(options: argparse.Namespace) -> None:
     check_model(options.model)
     write = emit_skeleton if options.skeleton else emit_backend
     for file in write(options.rewrites, options.output, options.model):
-        print(f"wrote {file}", file=sys.stderr)
+        print(printable(f"wrote {file}"), file=sys.stderr)
 
 
 def _add_emit(commands: _Commands) -> None:
