@@ -280,6 +280,9 @@ def test_a_recurrent_model_is_not_what_the_user_compiles(
     assert code.count("= torch.ops.opprof_recurrent.gru.default(") == 1
     assert "library a layer" in load(folder.run)["differs"]
     assert "leaves cells (GRU) uncompiled" in capsys.readouterr().err
+    # In a process of its own, which knows that call.
+    assert main(["launches", str(folder.path), "--prove"]) == 0
+    assert "have exactly their nodes" in capsys.readouterr().out
     eager = RunFolder(path.parent / "eager")
     record(str(path), eager, replace(OPTIONS, mode="eager"))
     assert "differs" not in load(eager.run)

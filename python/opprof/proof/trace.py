@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import torch
 import torch._inductor.inductor_prims  # Registers the operators of Inductor's graphs.
 
+import opprof.backend.emitted.recurrent  # noqa: F401 - registers those that `opprof profile` leaves there
 from opprof.errors import OpprofError
 from opprof.proof.random_numbers import inductor_random
 
