@@ -122,29 +122,24 @@ def load(path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-model, given = load(sys.argv[1]).get_model_and_input()
-given = given if isinstance(given, tuple) else (given,)
-program = load(sys.argv[2]).load(sys.argv[3])
-# With gradients, as MultiheadAttention takes another way without them that torch.export does not.
-expected, got = model(*given), program(*given)
-assert torch.equal(expected, got), (expected - got).abs().max()
+for script, program, weights in zip(*[iter(sys.argv[1:])] * 3):
+    model, given = load(script).get_model_and_input()
+    given = given if isinstance(given, tuple) else (given,)
+    # With gradients, as MultiheadAttention takes another way without them that torch.export does not.
+    expected, got = model(*given), load(program).load(weights)(*given)
+    assert torch.equal(expected, got), f"{script}: {(expected - got).abs().max()}"
 """
 
 
 @check
 def emit_python(work: Path) -> dict[str, Any]:
     """Graphs as Python programs, which give the bits of the models."""
+    given: list[Path] = []
     for name in (*EXAMPLES, *OWN):
         program = work / f"{name}_program.py"
         program.write_text(said(tool("opprof-translate"), "--emit-python", work / f"{name}.mlir"))
-        said(
-            sys.executable,
-            "-c",
-            RUN_EMITTED,
-            script(name),
-            program,
-            work / f"{name}.safetensors",
-        )
+        given += [script(name), program, work / f"{name}.safetensors"]
+    said(sys.executable, "-c", RUN_EMITTED, *given)
     return {"same bits": len(EXAMPLES) + len(OWN)}
 
 
@@ -218,6 +213,55 @@ def profile_lstm(work: Path) -> dict[str, Any]:
 @check
 def profile_uncompiled(work: Path) -> dict[str, Any]:
     return profiled(work, "small_transformer", "--mode=eager")
+
+
+TRAINED = """
+import torch
+from torch import nn
+
+class Loss(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.LayerNorm(32), nn.Linear(32, 4))
+
+    def forward(self, x):
+        return self.layers(x).square().mean()
+
+def get_model_and_input():
+    torch.manual_seed(0)
+    return Loss().train(), torch.randn(8, 16)
+
+def make_step(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        model(x).backward()
+        optimizer.step()
+
+    return step
+"""
+
+
+@check
+def profile_training(work: Path) -> dict[str, Any]:
+    """A step of it: forward and backward are graphs of their own."""
+    model = work / "small_training.py"
+    model.write_text(TRAINED)
+    opprof("profile", model, "-o", work / "run-training")
+    return {**launches_of(work / "run-training"), **profile_of(work / "run-training")}
+
+
+@check
+def export_stages(work: Path) -> dict[str, Any]:
+    """What torch.compile makes of a model, at each stage that export knows."""
+    facts = {}
+    for stage in ("dynamo", "aot_joint", "aot_forward", "aot_backward", "post_grad"):
+        graph = work / f"{stage}.json"
+        opprof("export", work / "small_training.py", "--stage", stage, "-o", graph)
+        nodes = nodes_of(graph)
+        facts[stage] = {"nodes": len(nodes), "with line": sum("stack" in node for node in nodes)}
+    return facts
 
 
 @check
@@ -362,6 +406,41 @@ def try_all(work: Path, only: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
+#: The figure of a check that the table shows, and what it is of.
+SHOWN = {
+    "profile cnn": ("high", "of time at `high`"),
+    "profile transformer": ("high", "of time at `high`"),
+    "profile lstm": ("high", "of time at `high`"),
+    "profile training": ("high", "of time at `high`"),
+    "profile uncompiled": ("high", "of time at `high`"),
+    "run unmodified": ("with module", "of operators with a module"),
+    "run graph": ("high", "of time at `high`"),
+    "torchscript profile": ("high", "of time at `high`"),
+}
+
+
+def print_table(file: Path) -> None:
+    """What was recorded, a column for each version: the newest build of it."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    builds = sorted(
+        {row["torch"] for row in rows},
+        key=lambda build: [int(part) for part in build.partition("+")[0].split(".")],
+    )
+    cells = {(row["check"], row["torch"]): row for row in rows}
+    print(f"| what is done | {' | '.join(builds)} |")
+    print("|---" * (len(builds) + 1) + "|")
+    for name in CHECKS:
+        fact, meaning = SHOWN.get(name, (None, ""))
+        shown = []
+        for build in builds:
+            row = cells.get((name, build))
+            text = "not tried" if row is None else row["outcome"]
+            if row is not None and fact is not None and fact in row.get("facts", {}):
+                text = f"{100 * row['facts'][fact]:.1f} %"
+            shown.append(text)
+        print(f"| {name}{f', {meaning}' if meaning else ''} | {' | '.join(shown)} |")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -369,7 +448,11 @@ def main() -> None:
     parser.add_argument("--record", type=Path, metavar="FILE")
     parser.add_argument("--only", nargs="*", default=[], metavar="WORD")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave what was made here")
+    parser.add_argument("--table", type=Path, metavar="FILE")
     arguments = parser.parse_args()
+    if arguments.table is not None:
+        print_table(arguments.table)
+        return
     if arguments.keep is not None:
         arguments.keep.mkdir(parents=True, exist_ok=True)
         rows = try_all(arguments.keep.resolve(), arguments.only)
