@@ -776,6 +776,16 @@ def test_kept_schemas_are_the_installed_ones() -> None:
     assert said.returncode == 0, f"run cmake/operator_schemas.py record: {said.stdout[:500]}"
 
 
+def test_schemas_are_kept_of_every_version_that_is_tried() -> None:
+    """Graphs of each are read: what has gone from a newer PyTorch is an operator all the same."""
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    (tried,) = re.findall(r"run: \.ci/wheel (.+)", workflow)
+    first, *lines = (ROOT / "cmake" / "operator_schemas.jsonl").read_text().splitlines()
+    assert json.loads(first)["torch"] == list(reversed(tried.split()))
+    of = {name: versions for name, versions, *_ in map(json.loads, lines)}
+    assert of["aten.align_as.default"] == ["2.12", "2.11", "2.10", "2.9"]
+
+
 def blocks(page: str) -> list[str]:
     """The Python that a page shows."""
     return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
