@@ -270,6 +270,7 @@ def launches_prove(work: Path) -> dict[str, Any]:
     return {
         name: " ".join(opprof("launches", work / f"run-{name}", "--prove").split())[-160:]
         for name in OWN
+        if (work / f"run-{name}").is_dir()
     }
 
 
