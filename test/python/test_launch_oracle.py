@@ -21,6 +21,7 @@ from opprof.export.inductor import watching_inductor
 from opprof.export.model_script import ModelScript
 from opprof.export.stages import export_program
 from opprof.proof.exported import exported_values, judge_exported
+from opprof.proof.inputs import harness_inputs
 from opprof.proof.judge import Derivation, LaunchVerdict, Verdict, judge
 from opprof.proof.observe import Observation, Observed, observe_all
 from opprof.proof.random_numbers import inductor_random
@@ -1077,3 +1078,13 @@ def test_random_numbers_are_those_of_the_kernels(tmp_path: Path) -> None:
 
     for mode, found in zip(("rand", "randn"), both(seed), strict=True):
         torch.testing.assert_close(found, inductor_random([3, 5], seed, mode))
+
+
+def test_the_harness_of_an_older_pytorch() -> None:
+    """PyTorch 2.9 makes a graph's inputs in the function that times it, and has no get_args()."""
+    inputs = Path(__file__).parents[1] / "Target" / "InductorCode" / "Inputs"
+    made = harness_inputs({"torch": torch}, inputs / "lstm_torch_2_9" / "output_code.py")
+    assert [tuple(value.shape) for value in made] == [
+        *((2, 6, 24), (128, 24), (128, 32), (128,), (128,)),
+        *((4, 32), (4,)),
+    ]
