@@ -251,7 +251,8 @@ static bool isBookkeeping(StringRef name) {
   if (last.empty())
     last = name;
   return StringSwitch<bool>(last)
-      .Cases({"assert_size_stride", "assert_alignment", "clear"}, true)
+      .Cases({"assert_size_stride", "assert_size_stride_grouped"}, true)
+      .Cases({"assert_tensor_metadata", "assert_alignment", "clear"}, true)
       .Cases({"set_device", "get_raw_stream", "current_stream"}, true)
       .Cases({"synchronize", "record", "wait", "wait_stream"}, true)
       .Cases({"start_graph", "end_graph", "run_intermediate_hooks"}, true)
@@ -502,8 +503,7 @@ Value Interpreter::evaluateCall(const Expr &expr, Frame &frame, bool &known) {
   if (std::optional<Value> value = callMethod(expr, frame, known))
     return *value;
   if (isBookkeeping(name)) {
-    if (bare == "assert_size_stride")
-      noteShape(expr, frame);
+    noteShapes(expr, bare, frame);
     return {};
   }
   // The statement is kept as text.

@@ -113,7 +113,9 @@ private:
                      bool &known);
   std::vector<Dim> dims(const Expr *expr, const Frame &frame);
   Value newTensor(TensorInfo info);
-  void noteShape(const Expr &call, Frame &frame);
+  void noteShapes(const Expr &call, llvm::StringRef name, Frame &frame);
+  void noteShape(const Expr &tensor, const Expr *shape, const Expr *stride,
+                 Frame &frame);
 
   // Launches.
   WrapperLaunch *addLaunch(const Expr &call, llvm::StringRef kernel,

@@ -3,6 +3,8 @@
 
 #include "Interpreter.h"
 
+#include <algorithm>
+
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
@@ -36,17 +38,34 @@ Value Interpreter::newTensor(TensorInfo info) {
   return value;
 }
 
-/// assert_size_stride(buf2, (64, 256), (256, 1), …) tells a result's layout.
-void Interpreter::noteShape(const Expr &call, Frame &frame) {
+/// assert_size_stride(buf2, (64, 256), (256, 1), …) tells a result's layout;
+/// since PyTorch 2.14 its dtype may be told too, by another name, and several
+/// inputs may be told of at once.
+void Interpreter::noteShapes(const Expr &call, StringRef name, Frame &frame) {
   SmallVector<const Expr *> args = call.positional();
-  if (args.size() < 3 || args[0]->kind != Expr::Name)
+  if (args.size() < 3)
     return;
-  auto it = frame.values.find(args[0]->text);
+  if (name == "assert_size_stride" || name == "assert_tensor_metadata") {
+    noteShape(*args[0], args[1], args[2], frame);
+  } else if (name == "assert_size_stride_grouped") {
+    size_t told = std::min(
+        {args[0]->items.size(), args[1]->items.size(), args[2]->items.size()});
+    for (size_t i = 0; i < told; ++i)
+      noteShape(*args[0]->items[i], args[1]->items[i], args[2]->items[i],
+                frame);
+  }
+}
+
+void Interpreter::noteShape(const Expr &tensor, const Expr *shape,
+                            const Expr *stride, Frame &frame) {
+  if (tensor.kind != Expr::Name)
+    return;
+  auto it = frame.values.find(tensor.text);
   if (it == frame.values.end() || it->second.kind != Value::Tensor)
     return;
   Value &value = it->second;
-  value.info.shape = dims(args[1], frame);
-  value.info.stride = dims(args[2], frame);
+  value.info.shape = dims(shape, frame);
+  value.info.stride = dims(stride, frame);
   value.info.shapeKnown = true;
   if (value.storage >= 0) {
     Storage &storage = program.storages[value.storage];
