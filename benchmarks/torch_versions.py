@@ -169,8 +169,10 @@ def profile_of(run: Path) -> dict[str, Any]:
     time_ns = summary["kernel_time_ns"]
     nodes = profile["nodes"]
     named = {node["name"]: node for node in nodes}
+    sure = sum(kernel["confidence"] == "high" for kernel in profile["kernels"])
     return {
         "kernels": summary["kernels"],
+        "kernels at high": share(sure, len(profile["kernels"])),
         **{
             level: share(of, time_ns)
             for level, of in summary["attributed_ns"].items()
@@ -324,10 +326,11 @@ def run_unmodified(work: Path) -> dict[str, Any]:
         raise LeftOutError(f"without the observer: {run.get('timeline')}")
     profile = json.loads(opprof("report", work / "unmodified", "--json"))
     kernels = [kernel for kernel in profile["kernels"] if kernel["phase"] == "steady"]
+    steady = sum(step["phase"] == "steady" for step in profile["steps"])
     return {
         "steps": profile["summary"]["steps"],
         "steps from": profile["summary"].get("steps_from"),
-        "operators of a step": len(kernels) // max(profile["summary"]["steps"] - 1, 1),
+        "operators of a step": len(kernels) // max(steady, 1),
         **{
             f"with {what}": share(sum(what in kernel for kernel in kernels), len(kernels))
             for what in ("source", "module", "part")
@@ -412,7 +415,7 @@ SHOWN = {
     "profile cnn": ("high", "of time at `high`"),
     "profile transformer": ("high", "of time at `high`"),
     "profile lstm": ("high", "of time at `high`"),
-    "profile training": ("high", "of time at `high`"),
+    "profile training": ("kernels at high", "of kernels at `high`"),
     "profile uncompiled": ("high", "of time at `high`"),
     "run unmodified": ("with module", "of operators with a module"),
     "run graph": ("high", "of time at `high`"),
