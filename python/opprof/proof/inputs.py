@@ -18,7 +18,7 @@ def harness_inputs(module: dict[str, Any], path: Path) -> list[Any]:
     make = module.get("get_args")
     if make is not None:
         return list(make())
-    # PyTorch 2.9 and older make them in the function that times the code.
+    # PyTorch 2.10 and older make them in the function that times the code.
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name == "benchmark_compiled_module":
