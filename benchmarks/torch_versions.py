@@ -245,12 +245,16 @@ def make_step(model):
 """
 
 
+def trained(work: Path) -> Path:
+    model = work / "small_training.py"
+    model.write_text(TRAINED)
+    return model
+
+
 @check
 def profile_training(work: Path) -> dict[str, Any]:
     """A step of it: forward and backward are graphs of their own."""
-    model = work / "small_training.py"
-    model.write_text(TRAINED)
-    opprof("profile", model, "-o", work / "run-training")
+    opprof("profile", trained(work), "-o", work / "run-training")
     return {**launches_of(work / "run-training"), **profile_of(work / "run-training")}
 
 
@@ -260,7 +264,7 @@ def export_stages(work: Path) -> dict[str, Any]:
     facts = {}
     for stage in ("dynamo", "aot_joint", "aot_forward", "aot_backward", "post_grad"):
         graph = work / f"{stage}.json"
-        opprof("export", work / "small_training.py", "--stage", stage, "-o", graph)
+        opprof("export", trained(work), "--stage", stage, "-o", graph)
         nodes = nodes_of(graph)
         facts[stage] = {"nodes": len(nodes), "with line": sum("stack" in node for node in nodes)}
     return facts
@@ -371,7 +375,7 @@ def torchscript(work: Path) -> dict[str, Any]:
             said(sys.executable, "-c", ARCHIVE, script(name), archive, how)
             opprof("export", archive, "--input", SIZES[name], "-o", graph)
             nodes = nodes_of(graph)
-            facts[f"{name} {how}d"] = {
+            facts[f"{name} by {how}"] = {
                 "nodes": len(nodes),
                 "with line": sum("stack" in node for node in nodes),
             }
