@@ -18,7 +18,6 @@ import os
 import statistics
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import timeit
 from collections.abc import Callable, Iterator
@@ -73,14 +72,14 @@ extern "C" unsigned long empty_calls() { return calls; }
 """
 
 
-def compile_library(output: Path, *inputs: object, visible: bool = False) -> None:
+def compile_library(output: Path, *inputs: object) -> None:
     """A library for the installed PyTorch."""
     import torch
 
     own = Path(torch.__file__).parent
     libraries = [own / "lib" / name for name in ("libtorch_cpu.so", "libc10.so")]
     subprocess.run(
-        ["g++", "-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", *([] if visible else ["-fvisibility=hidden"]), "-Wl,-z,nodelete",
+        ["g++", "-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-Wl,-z,nodelete",
          f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}", f"-I{ROOT}/include",
          *(f"-isystem{own}/include{part}" for part in ("", "/torch/csrc/api/include")), *inputs, *libraries, "-Wl,--allow-shlib-undefined", "-o", output],
         check=True,
@@ -88,22 +87,15 @@ def compile_library(output: Path, *inputs: object, visible: bool = False) -> Non
 
 
 def build(folder: Path) -> None:
-    """Both libraries, as lib/Torch/CMakeLists.txt makes them."""
+    """Both libraries, as a program that is recorded builds them where there are none."""
     import torch
 
-    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    sys.path.insert(0, str(INJECTED))
+    import observer_build  # type: ignore[import-not-found]
+    import observing  # type: ignore[import-not-found]
+
     folder.mkdir(parents=True, exist_ok=True)
-    observer = folder / f"libopprof_observer-torch-{torch.__version__}.so"
-    sources = [
-        *(ROOT / "lib/Torch").glob("Observer*.cpp"),
-        *(ROOT / "lib/Torch" / name for name in ("Allocations.cpp", "StepCounter.cpp")),
-        *(ROOT / "lib/Capture" / name for name in ("FileWriter.cpp", "Crc32.cpp")),
-    ]
-    compile_library(observer, *sources)
-    compile_library(
-        folder / f"libopprof_frames-torch-{torch.__version__}-python-{python}.so",
-        f"-I{sysconfig.get_paths()['include']}", ROOT / "lib/Torch/Frames.cpp", observer, "-Wl,-rpath,$ORIGIN",
-    )  # fmt: skip
+    observer_build.build(str(ROOT), str(folder), torch, observing.names(torch))
 
 
 @contextlib.contextmanager
@@ -156,7 +148,7 @@ def quick(device: str, rounds: int, libraries: Path) -> None:
     sys.argv = arguments
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "empty.cpp").write_text(EMPTY)
-        compile_library(Path(folder) / "empty.so", Path(folder) / "empty.cpp", visible=True)
+        compile_library(Path(folder) / "empty.so", Path(folder) / "empty.cpp")
         empty = ctypes.CDLL(f"{folder}/empty.so")
         empty.empty_add.restype = empty.empty_calls.restype = ctypes.c_ulong
         activities = [torch.profiler.ProfilerActivity.CPU]

@@ -57,9 +57,15 @@ class NotObservedError(Exception):
     """Why the observer does not record, in words."""
 
 
+def names(torch: ModuleType) -> tuple[str, str]:
+    """The files of the observer of this PyTorch, and of what reads the frames of this Python for it."""
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    of = f"torch-{torch.__version__}"
+    return f"libopprof_observer-{of}.so", f"libopprof_frames-{of}-python-{python}.so"
+
+
 def _load(folder: str, torch: ModuleType) -> Any:
-    name = f"libopprof_observer-torch-{torch.__version__}.so"
-    path = os.path.join(folder, name)
+    path = os.path.join(folder, names(torch)[0])
     if not os.path.isfile(path):
         raise NotObservedError(f"the observer was not built for PyTorch {torch.__version__}")
     try:
@@ -81,14 +87,15 @@ def _load(folder: str, torch: ModuleType) -> Any:
 
 def _follow_frames(folder: str, torch: ModuleType, observer: Any) -> str | None:
     """Has the observer know modules and lines; returns why it does not."""
-    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    path = os.path.join(folder, f"libopprof_frames-torch-{torch.__version__}-python-{python}.so")
+    path = os.path.join(folder, names(torch)[1])
     # Other builds of one version lay their objects and frames out otherwise.
     is_usual = not sysconfig.get_config_var("Py_GIL_DISABLED") and not hasattr(
         sys, "gettotalrefcount"
     )
     if sys.implementation.name != "cpython" or not is_usual or not os.path.isfile(path):
-        return f"nothing reads the frames of this Python {python}"
+        return (
+            f"nothing reads the frames of this Python {sys.version_info[0]}.{sys.version_info[1]}"
+        )
     try:
         frames = ctypes.PyDLL(path)
     except OSError as error:
@@ -340,7 +347,12 @@ def observe(torch: ModuleType, load: Callable[[str], ModuleType]) -> str | None:
 
     `load` gives a module of this folder. Raises NotObservedError.
     """
-    recorder = _Recorder(os.environ["OPPROF_OBSERVER_LIBRARIES"], torch)
+    build = load("observer_build")
+    try:
+        folder = build.libraries(os.environ["OPPROF_OBSERVER_LIBRARIES"], torch, names(torch))
+    except build.BuildError as error:
+        raise NotObservedError(str(error)) from error
+    recorder = _Recorder(folder, torch)
     control = os.environ.get("OPPROF_CONTROL")
     if control is None:
         with contextlib.suppress(OSError):
