@@ -81,6 +81,17 @@ static Patterns getPatterns(ModuleOp script) {
   return patterns;
 }
 
+/// Those of a rule's own script, of which nobody but the rule hears why they
+/// are not valid.
+static Patterns getPatternsOfRule(ModuleOp script, std::string &reason) {
+  ScopedDiagnosticHandler handler(script.getContext(),
+                                  [&](Diagnostic &diagnostic) {
+                                    if (reason.empty())
+                                      reason = diagnostic.str();
+                                  });
+  return getPatterns(script);
+}
+
 namespace {
 /// The place of some graph that comes nearest to some pattern.
 struct Nearest {
@@ -235,7 +246,12 @@ void opprof::rewrite::offerVariants(
     llvm::function_ref<bool(Operation *)> isAsked) {
   NearMisses misses;
   for (Recommendation &variant : variants) {
-    Patterns patterns = getPatterns(*variant.script);
+    std::string reason;
+    Patterns patterns = getPatternsOfRule(*variant.script, reason);
+    if (!patterns.areValid) {
+      offers.decline(rule.name, reason, {}, nullptr);
+      continue;
+    }
     misses.look(graphs, patterns);
     if (!measureOffer(graphs, evidence, patterns, variant, offers))
       continue;

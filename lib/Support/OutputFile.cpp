@@ -11,6 +11,7 @@
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cerrno>
 #include <csignal>
 #include <utility>
 
@@ -144,9 +145,17 @@ public:
   }
 
   std::error_code keep(StringRef path) {
-    close();
-    if (std::error_code code = sys::fs::rename(name, path))
+    // Network file systems and quotas say here that nothing was kept.
+    if (std::error_code code = close())
       return code;
+    if (std::error_code code = sys::fs::rename(name, path)) {
+      // A file that something is mounted on keeps its name.
+      if (code != std::errc::device_or_resource_busy)
+        return code;
+      if (std::error_code uncopied = sys::fs::copy_file(name, path))
+        return uncopied;
+      sys::fs::remove(name);
+    }
     sys::DontRemoveFileOnSignal(name);
     name.clear();
     return {};
@@ -162,9 +171,10 @@ public:
   }
 
 private:
-  void close() {
-    if (descriptor >= 0)
-      ::close(std::exchange(descriptor, -1));
+  std::error_code close() {
+    if (descriptor >= 0 && ::close(std::exchange(descriptor, -1)))
+      return std::error_code(errno, std::generic_category());
+    return {};
   }
 };
 

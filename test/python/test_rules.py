@@ -215,6 +215,17 @@ SPELLINGS: dict[str, Callable[..., Tensor]] = {
         lambda m, a: a.mul_(0.5).add_(m.bias).masked_fill_(~m.causal, -1e30).softmax(-1)
     ),
     "Falcon": of_scores(lambda m, a: F.softmax(a.div_(2) + m.bias, dim=-1)),
+    "fairseq, in place": lambda m, q, k, v: torch.bmm(
+        F.softmax(
+            (w := torch.bmm(q.reshape(-1, 6, 4), k.reshape(-1, 6, 4).transpose(1, 2)).div_(2)),
+            dim=-1,
+            dtype=torch.float32,
+        ).type_as(w),
+        v.reshape(-1, 6, 4),
+    ),
+    "einsum, in place": lambda m, q, k, v: (
+        torch.einsum("bhqd,bhkd->bhqk", q, k).mul_(0.5).softmax(-1) @ v
+    ),
     "less a bias, in place": of_scores(lambda m, a: a.sub_(m.bias[0]).mul_(m.factor).softmax(-1)),
     "one key for all": one_key_for_all,
     "repeated keys": repeated_keys,
@@ -288,6 +299,11 @@ UNKNOWN: dict[str, tuple[Callable[..., Tensor], str, str]] = {
         of_scores(lambda m, a: a.softmax(-1, dtype=torch.bfloat16).float()),
         "softmax",
         "holds less",
+    ),
+    "a wider mask in place": (
+        of_scores(lambda m, a: a.add_(m.bias.double().masked_fill(~m.causal, -1e300)).softmax(-1)),
+        "add_",
+        "which it is added to in place, do not",
     ),
     "into the mask": (
         of_scores(lambda m, a: m.bias.repeat(2, 1, 1, 1).add_(a).softmax(-1)),

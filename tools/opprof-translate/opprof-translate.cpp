@@ -41,8 +41,10 @@ static void sayUnwritten(llvm::StringRef path, llvm::StringRef reason) {
 /// Names the output, where LLVM ends the process for a disk that is full.
 static void sayWhere(void *path, const char *reason, bool) {
   llvm::StringRef cause(reason);
-  cause.consume_front("IO failure on output stream: ");
-  sayUnwritten(*static_cast<std::string *>(path), cause);
+  if (cause.consume_front("IO failure on output stream: "))
+    sayUnwritten(*static_cast<std::string *>(path), cause);
+  else
+    llvm::errs() << "error: " << cause << '\n';
 }
 
 /// mlir-translate's own, but that the output is written beside its place.

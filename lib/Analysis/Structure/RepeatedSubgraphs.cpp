@@ -733,11 +733,11 @@ void RepeatFinder::splitCandidate(const Candidate &candidate, int first,
   int cut = findCut(toPosition(first), toPosition(second), length);
   // What the last node gives may be taken behind one place and by nobody behind
   // the other, as what the last layer of a stack computes for the next one.
-  auto isTaken = [&](int place) {
+  auto hasTaker = [&](int place) {
     int last = toPosition(place) + length - 1;
     return sequence.lastUse[last] > last;
   };
-  if (cut == length && isTaken(first) != isTaken(second))
+  if (cut == length && hasTaker(first) != hasTaker(second))
     --cut;
   if (cut < minPart || cut > length - minPart)
     return;

@@ -19,43 +19,58 @@ static LogicalResult checkNodes(GraphOp graph, StringRef what) {
   return success();
 }
 
-static bool isKnownToWrite(Operation &op) {
-  const OperatorSchema *schema = lookupSchema(cast<NodeOp>(op).getTarget());
-  return schema && schema->isMutating();
-}
-
 /// Checks that no node of `replacement` is known to write, which would have to
 /// keep its order with what is around it.
 static LogicalResult checkReplacement(GraphOp replacement) {
   if (failed(checkNodes(replacement, "replacement")))
     return failure();
-  for (Operation &op : replacement.getBlock().without_terminator())
-    if (isKnownToWrite(op))
-      return op.emitError("a replacement may not write: use the operator that "
-                          "gives a new tensor");
+  for (NodeOp node : replacement.getBlock().getOps<NodeOp>())
+    if (isKnownToWrite(node.getTarget()))
+      return node.emitError("a replacement may not write: use the operator "
+                            "that gives a new tensor");
   return success();
 }
 
-/// Checks that nodes of `pattern` write what it makes, of which each value has
-/// one user, and no more: edges say in which order all is read and written
-/// then, and nothing around a place can tell.
+/// True where the pattern reads `value` once, asking for its type left out.
+static bool isReadOnce(Value value) {
+  unsigned numReads = 0;
+  for (OpOperand &use : value.getUses()) {
+    auto user = dyn_cast<NodeOp>(use.getOwner());
+    bool asksForType = user && user.getTarget() == "aten.type_as.default" &&
+                       user.getArgumentValue("self") != value;
+    numReads += !onlyAsserts(use.getOwner()) && !asksForType;
+  }
+  return numReads == 1;
+}
+
+/// Checks that nodes of `pattern` write what it makes, of which each value is
+/// read once, and no more: edges say in which order all is read and written
+/// then, and nothing around a place can tell. Operators without a schema, which
+/// may be anybody's, are taken at their word; Python's own are known.
 static LogicalResult checkPattern(GraphOp pattern) {
   if (failed(checkNodes(pattern, "pattern")))
     return failure();
   StorageEffects effects(pattern);
-  auto isTold = [&](Value written) {
-    return !effects.mayBeInput(written) &&
-           llvm::all_of(pattern.getBlock().getOps<NodeOp>(), [&](NodeOp node) {
-             return !effects.mayAlias(node.getResult(), written) ||
-                    node.getResult().hasOneUse();
-           });
-  };
-  for (const StorageEffects::Write &write : effects.getWrites())
-    if (isKnownToWrite(*write.node) &&
-        (write.isAny || !llvm::all_of(write.values, isTold)))
-      return write.node->emitError(
-          "a pattern may write what it makes and takes once alone: use the "
-          "operator that gives a new tensor");
+  llvm::DenseSet<unsigned> readOften;
+  for (NodeOp node : pattern.getBlock().getOps<NodeOp>())
+    if (!isReadOnce(node.getResult()))
+      readOften.insert(effects.getStorage(node.getResult()));
+  for (NodeOp node : pattern.getBlock().getOps<NodeOp>()) {
+    bool isPython = node.getTarget().starts_with("operator.") &&
+                    !lookupSchema(node.getTarget()) && node.mayWrite();
+    if (!isPython && !isKnownToWrite(node.getTarget()))
+      continue;
+    bool isTold = !isPython;
+    node.visitOperandRoles([&](OpOperand &operand, bool isWritten, bool) {
+      Value value = operand.get();
+      if (isWritten && (effects.mayBeInput(value) ||
+                        readOften.contains(effects.getStorage(value))))
+        isTold = false;
+    });
+    if (!isTold)
+      return node.emitError("a pattern may write what it makes and takes once "
+                            "alone: use the operator that gives a new tensor");
+  }
   return success();
 }
 

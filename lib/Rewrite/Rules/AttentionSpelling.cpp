@@ -95,11 +95,6 @@ static std::string getFunctionalTarget(NodeOp node) {
   return (space + "." + getFunctionalName(bare) + "." + overload).str();
 }
 
-static bool writesInPlace(NodeOp node) {
-  const OperatorSchema *schema = lookupSchema(node.getTarget());
-  return schema && schema->isMutating();
-}
-
 static bool isProduct(NodeOp node) {
   return llvm::is_contained({"aten.matmul.default", "aten.bmm.default",
                              "aten.baddbmm.default", "aten.einsum.default"},
@@ -586,7 +581,8 @@ bool Reader::readStep(AttentionStep &step) {
   if (!(this->*read)(step))
     return false;
   // Scores are the pattern's own, and nothing else is changed with them.
-  if (writesInPlace(node) && step.scores != node.getArgumentValue("self"))
+  if (isKnownToWrite(node.getTarget()) &&
+      step.scores != node.getArgumentValue("self"))
     return refuse(node, "it writes scores into what they are combined with");
   if (!step.scores || !getTensorType(step.scores) ||
       getSizes(step.scores) != getSizes(node.getResult()))
@@ -678,6 +674,14 @@ bool Reader::readBehind() {
 // Masks
 //===----------------------------------------------------------------------===//
 
+/// True where what is added to scores may be lower than their type holds.
+static bool isWider(const AttentionStep &step) {
+  auto added = dyn_cast<FloatType>(getTensorType(step.other).getElementType());
+  auto scores =
+      dyn_cast<FloatType>(getTensorType(step.scores).getElementType());
+  return added && scores && getLowest(added) < getLowest(scores);
+}
+
 /// Masks become numbers that are added to scores, or say which of them count:
 /// what was filled in must hide whatever it is, and stay a number.
 bool Reader::checkMasks() {
@@ -703,6 +707,9 @@ bool Reader::checkMasks() {
       if (isHalf && !getTensorType(step.other).getElementType().isF16())
         return refuse(step.node, "the mask may hold numbers that float16 does "
                                  "not");
+      if (isKnownToWrite(step.node.getTarget()) && isWider(step))
+        return refuse(step.node, "the mask may hold numbers that scores, which "
+                                 "it is added to in place, do not");
       isLast = false;
       break;
     case AttentionStep::Kind::Hide:

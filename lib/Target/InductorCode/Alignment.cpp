@@ -209,9 +209,7 @@ std::optional<uint32_t> LaunchAligner::findWrite(uint32_t at) const {
   for (const auto &[graph, name] : recorded->nodes[*found].from)
     if (graph == exported->name)
       if (std::optional<uint32_t> origin = exported->find(name))
-        if (const fx::OperatorSchema *schema =
-                fx::lookupSchema(exported->nodes[*origin].target);
-            schema && schema->isMutating())
+        if (fx::isKnownToWrite(exported->nodes[*origin].target))
           return origin;
   return std::nullopt;
 }

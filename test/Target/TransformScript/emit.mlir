@@ -75,6 +75,65 @@ module attributes {transform.with_named_sequence} {
 
 // -----
 
+// Verify that a pattern that changes what autograd knows of what it takes is refused.
+module attributes {transform.with_named_sequence} {
+  fx.graph private @pattern(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @+1 {{a pattern may write what it makes and takes once alone: use the operator that gives a new tensor}}
+    %0 = fx.node "aten.detach_.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = fx.node "aten.sin.default"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    fx.output(%1) : (tensor<4xf32>)
+  }
+  fx.graph private @replacement(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = fx.node "aten.sin.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    fx.output(%0) : (tensor<4xf32>)
+  }
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    transform.fx.replace_subgraph %root, @pattern -> @replacement : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+// Verify that a pattern with one of Python's own operators that write is refused.
+module attributes {transform.with_named_sequence} {
+  fx.graph private @pattern(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error @+1 {{a pattern may write what it makes and takes once alone: use the operator that gives a new tensor}}
+    %0 = fx.node "operator.iadd"(%x, 1.0) : (tensor<4xf32>) -> tensor<4xf32>
+    fx.output(%0) : (tensor<4xf32>)
+  }
+  fx.graph private @replacement(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = fx.node "aten.sin.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    fx.output(%0) : (tensor<4xf32>)
+  }
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    transform.fx.replace_subgraph %root, @pattern -> @replacement : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
+// Verify that a pattern that writes what may be its argument by another name is refused.
+module attributes {transform.with_named_sequence} {
+  fx.graph private @pattern(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = fx.node "aten.lift.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @+1 {{a pattern may write what it makes and takes once alone: use the operator that gives a new tensor}}
+    %1 = fx.node "aten.relu_.default"(%0) : (tensor<4xf32>) -> tensor<4xf32>
+    fx.output(%1) : (tensor<4xf32>)
+  }
+  fx.graph private @replacement(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = fx.node "aten.sin.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    fx.output(%0) : (tensor<4xf32>)
+  }
+  transform.named_sequence @__transform_main(%root: !transform.any_op {transform.readonly}) {
+    transform.fx.replace_subgraph %root, @pattern -> @replacement : !transform.any_op
+    transform.yield
+  }
+}
+
+// -----
+
 // Verify that a replacement that writes is refused.
 module attributes {transform.with_named_sequence} {
   fx.graph private @pattern(%x: tensor<4xf32>) -> tensor<4xf32> {

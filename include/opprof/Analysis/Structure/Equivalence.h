@@ -199,9 +199,9 @@ struct NearestPlace {
 class SubgraphMatcher {
 public:
   /// Fails, with a diagnostic at the pattern, where it has no nodes, a node
-  /// that writes, or a node that no output needs and that is not linked to one
-  /// through an argument. Where a `replacement` is given, a match is a place
-  /// that it may take.
+  /// that writes more than what the pattern makes and reads once, or a node
+  /// that no output needs and that is not linked to one through an argument.
+  /// Where a `replacement` is given, a match is a place that it may take.
   static mlir::FailureOr<SubgraphMatcher> get(GraphOp pattern,
                                               GraphOp replacement = {});
 

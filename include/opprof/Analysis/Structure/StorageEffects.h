@@ -34,6 +34,10 @@ public:
   /// All of them, in the order of the block.
   llvm::ArrayRef<Write> getWrites() const { return writes; }
 
+  /// A number for what may share storage with the value by what the graph does:
+  /// others may do so only where both may be inputs.
+  unsigned getStorage(mlir::Value value) const;
+
   /// True where both may share storage.
   bool mayAlias(mlir::Value first, mlir::Value second) const;
   /// True where the value may be, or share storage with, what lives longer than
@@ -57,7 +61,6 @@ private:
   void unite(mlir::Value first, mlir::Value second);
   void addNode(NodeOp node);
   bool canWrite(const Write &write, mlir::Value value) const;
-  unsigned getStorage(mlir::Value value) const;
 
   GraphOp graph;
   llvm::DenseMap<mlir::Value, unsigned> numbers;

@@ -793,7 +793,11 @@ visitSchemaRoles(NodeOp node, const OperatorSchema &schema,
                  llvm::function_ref<void(OpOperand &, bool, bool)> visit) {
   unsigned operand = 0, numPositional = node.getNumPositional();
   bool returnsAlias = schema.isView();
-  bool returnsUndeclared = returnsUndeclaredAlias(node.getTarget());
+  // Of one tensor einsum may give a view; what it combines is a new one.
+  bool isCombined =
+      node.getTarget() == "aten.einsum.default" && node->getNumOperands() > 1;
+  bool returnsUndeclared =
+      !isCombined && returnsUndeclaredAlias(node.getTarget());
   for (auto [index, argument] : llvm::enumerate(node.getArgs())) {
     int position = index;
     if (index >= numPositional)

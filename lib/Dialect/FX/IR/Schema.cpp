@@ -67,11 +67,14 @@ bool opprof::fx::returnsUndeclaredAlias(llvm::StringRef target) {
                                                    "channel_shuffle",
                                                    "conj_physical",
                                                    "data",
+                                                   "dequantize",
                                                    "dropout",
                                                    "einsum",
                                                    "feature_alpha_dropout",
                                                    "feature_dropout",
+                                                   "flatten_dense_tensors",
                                                    "inductor_view",
+                                                   "lift",
                                                    "meshgrid",
                                                    "sum_to_size",
                                                    "to_dense",
@@ -88,6 +91,11 @@ bool opprof::fx::renewsRunningStatistics(llvm::StringRef target) {
        "miopen_batch_norm", "_batch_norm_impl_index", "batch_norm_gather_stats",
        "batch_norm_gather_stats_with_counts"},
       getOperatorName(target));
+}
+
+bool opprof::fx::isKnownToWrite(llvm::StringRef target) {
+  const OperatorSchema *schema = lookupSchema(target);
+  return schema && schema->isMutating();
 }
 
 /// The schemas of all overloads of "aten.transpose".

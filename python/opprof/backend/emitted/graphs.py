@@ -105,10 +105,13 @@ _ALIASING = (
     "channel_shuffle",
     "conj_physical",
     "data",
+    "dequantize",
     "dropout",
     "einsum",
     "feature_alpha_dropout",
     "feature_dropout",
+    "flatten_dense_tensors",
+    "lift",
     "meshgrid",
     "sum_to_size",
     "to_dense",
@@ -145,13 +148,16 @@ def roles_of(node: fx.Node) -> list[tuple[fx.Node, bool, bool]]:
         and arguments.get("use_input_stats", True) is not False
     )
     returns = any(result.alias_info is not None for result in schema.returns)
+    # Of one tensor einsum may give a view; what it combines is a new one.
+    operands = arguments.get("tensors") if name == "einsum" else None
+    undeclared = name in _ALIASING and not (operands and len(operands) > 1)
     roles = []
     for argument in schema.arguments:
         alias = argument.alias_info
         written = (alias is not None and alias.is_write) or (
             renews and argument.name in ("running_mean", "running_var")
         )
-        aliased = name in _ALIASING or (returns and alias is not None)
+        aliased = undeclared or (returns and alias is not None)
         leaves = torch.utils._pytree.tree_leaves(arguments.get(argument.name))
         roles += [(leaf, written, aliased) for leaf in leaves if isinstance(leaf, fx.Node)]
     return roles

@@ -49,6 +49,9 @@ struct OperatorSchema {
 /// schemas are kept has one of that name.
 const OperatorSchema *lookupSchema(llvm::StringRef target);
 
+/// True where the schema of `target` is known and says that it writes.
+bool isKnownToWrite(llvm::StringRef target);
+
 /// True where PyTorch had operators in the namespace of `target` ("aten"), and
 /// so knows of all there are.
 bool hasNamespace(llvm::StringRef target);
