@@ -1,7 +1,9 @@
 """Effects: which values of a graph share storage, and what each node writes."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import torch
 from torch import fx
 
 from opprof.backend.emitted.graphs import may_write, operator_name, placeholders_of, roles_of
@@ -96,3 +98,35 @@ def written_inputs(graph: fx.GraphModule) -> set[int]:
     return {
         position for position, node in enumerate(placeholders_of(graph)) if effects.is_written(node)
     }
+
+
+# Kernels that end the whole process's use of a GPU where a number is not one that they expect.
+_CHECKING = ("_assert_async", "bernoulli", "binary_cross_entropy", "multinomial")
+
+
+def what_may_stop(graph: fx.GraphModule) -> tuple[bool, set[int]]:
+    """Whether the graph may stop a device for good where it is given numbers of another model's, and the inputs that bound them.
+
+    Those are the tables that whole numbers are places in: of a larger one, a place may lie outside of this one.
+    """
+    positions = {node: position for position, node in enumerate(placeholders_of(graph))}
+    may_stop, tables = False, set()
+    for node in graph.graph.nodes:
+        if node.op == "output":
+            continue
+        values = [(operand, operand.meta.get("val")) for operand in node.all_input_nodes]
+        if operator_name(node) in _CHECKING:
+            may_stop = True
+        elif any(_holds_places(value) for _, value in values):
+            may_stop = True
+            tables |= {positions[operand] for operand, _ in values if operand in positions}
+    return may_stop, tables
+
+
+def _holds_places(value: Any) -> bool:
+    return (
+        isinstance(value, torch.Tensor)
+        and not value.is_floating_point()
+        and not value.is_complex()
+        and value.dtype != torch.bool
+    )
