@@ -613,8 +613,16 @@ static const Frame *currentFrame() {
 
 static const void *frameOfThread() { return currentFrame(); }
 
+static bool isFinalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing();
+#else
+  return _Py_IsFinalizing();
+#endif
+}
+
 static uint32_t placeOfThread(const void *frame, const void *until) {
-  if (_Py_IsFinalizing())
+  if (isFinalizing())
     return OPPROF_NO_PLACE;
   return Places::get().find(static_cast<const Frame *>(frame), until);
 }

@@ -101,26 +101,20 @@ def written_inputs(graph: fx.GraphModule) -> set[int]:
 
 
 # Kernels that end the whole process's use of a GPU where a number is not one that they expect.
-_CHECKING = ("_assert_async", "bernoulli", "binary_cross_entropy", "multinomial")
+_CHECKING = ("_assert_async", "binary_cross_entropy")
 
 
-def what_may_stop(graph: fx.GraphModule) -> tuple[bool, set[int]]:
-    """Whether the graph may stop a device for good where it is given numbers of another model's, and the inputs that bound them.
+def may_stop(graph: fx.GraphModule) -> bool:
+    """Whether the graph may stop a device for good where it is given numbers of another model's: places in a table that was larger.
 
-    Those are the tables that whole numbers are places in: of a larger one, a place may lie outside of this one.
+    It takes whole numbers, or checks what it is given.
     """
-    positions = {node: position for position, node in enumerate(placeholders_of(graph))}
-    may_stop, tables = False, set()
-    for node in graph.graph.nodes:
-        if node.op == "output":
-            continue
-        values = [(operand, operand.meta.get("val")) for operand in node.all_input_nodes]
-        if operator_name(node) in _CHECKING:
-            may_stop = True
-        elif any(_holds_places(value) for _, value in values):
-            may_stop = True
-            tables |= {positions[operand] for operand, _ in values if operand in positions}
-    return may_stop, tables
+    return any(
+        operator_name(node) in _CHECKING
+        or any(_holds_places(operand.meta.get("val")) for operand in node.all_input_nodes)
+        for node in graph.graph.nodes
+        if node.op != "output"
+    )
 
 
 def _holds_places(value: Any) -> bool:

@@ -164,9 +164,6 @@ class Shortcut:
         fixed = {id(value): value for value in [*self._held, *watch.tensors]}
         self._fixed = [value for key, value in fixed.items() if key not in leaves]
         self._metadata = tensor_guards(self._fixed)
-        tables = {id(inputs[i]) for i in self.program.tables}
-        self._tables = [value for value in self._fixed if id(value) in tables]
-        self._bounds = tensor_guards(self._tables) if self._tables else None
         self._build = self._builder(result, outputs, leaves)
 
     def _builder(
@@ -222,25 +219,20 @@ class Shortcut:
         unchanged = not self._weights or own.weights.are_unchanged(self._weights, self._read)
         return own if unchanged else None
 
-    def _may_replay(self) -> bool:
-        """False where the captured program, given what is another model's by now, may stop the device for good."""
-        return not self.program.may_stop or bool(
-            self.watch.holds() and (self._bounds is None or self._bounds.check(*self._tables))
-        )
-
-    def _holds(self, *, is_watched: bool = False) -> bool:
-        """True where all that does not come with the call is as it was; what is watched may have been looked at in this call."""
-        return bool((is_watched or self.watch.holds()) and self._metadata.check(*self._fixed))
+    def _holds(self) -> bool:
+        """True where all that does not come with the call is as it was."""
+        return bool(self.watch.holds() and self._metadata.check(*self._fixed))
 
     def call(self, leaves: Sequence[Any], *, hand_out: bool) -> tuple[bool, Any]:
         """Whether the program's result is the model's, and that."""
         program, pool = self.program, (*leaves, *self._held)
         if program.strategy.cuda_graph:
-            if not self._may_replay():
+            # Of what another model would take, a replay may stop the device for good.
+            if program.may_stop and not self._holds():
                 return False, None
-            # A replay writes nothing but its own buffers: what decides is looked at while the GPU works.
+            # It writes nothing but its own buffers otherwise: what decides is looked at while the GPU works.
             values = self._replay(self._pick_data(pool), hand_out)
-            if not self._holds(is_watched=program.may_stop):
+            if not program.may_stop and not self._holds():
                 return False, None
             if values is None:
                 values = program(*self._pick_inputs(pool))

@@ -33,9 +33,9 @@ def _shared_results(graph: fx.GraphModule) -> str | None:
 
 def why_not_cast(graph: fx.GraphModule) -> str | None:
     nodes = list(graph.graph.nodes)
-    values = (node.meta.get("val") for node in placeholders_of(graph))
-    devices = {value.device.type for value in values if isinstance(value, torch.Tensor)}
-    if any(map(torch.is_autocast_enabled, devices)):
+    if any(map(torch.is_autocast_enabled, ("cpu", "cuda"))) or any(
+        node.target is torch.amp.autocast_mode._enter_autocast for node in nodes
+    ):
         return "autocast chooses the precision already"
     if written_inputs(graph):
         return "the graph writes its inputs"

@@ -9,11 +9,14 @@ import fcntl
 import glob
 import hashlib
 import os
+import platform
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import sysconfig
+import time
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -27,8 +30,10 @@ OBSERVER = (
 )
 FRAMES = ("lib/Torch/Frames.cpp",)
 
-#: A compiler that takes longer has met something else.
-_MOST_SECONDS = 600
+#: A compiler that takes longer has met something else, and who waits for another process's goes on without.
+_MOST_SECONDS = 300
+#: So long a failure is believed, by the other processes of a program above all.
+_FAILED_SECONDS = 600
 
 
 class BuildError(Exception):
@@ -38,21 +43,19 @@ class BuildError(Exception):
 def libraries(folder: str, torch: ModuleType, names: tuple[str, str]) -> str:
     """The folder that holds the libraries of these names: `folder`, or the user's cache, where they are built of `folder`/sources.
 
-    The names are those of the observer and of what reads frames. Raises BuildError where they are in neither, and cannot be built.
+    The names are those of the observer and of what reads frames, which is empty where nothing does. Raises BuildError where the
+    observer is in neither, and cannot be built.
     """
-    observer, _ = names
-    if _has(folder, names):
-        return folder
     sources = os.path.join(folder, "sources")
-    if not os.path.isdir(sources):
-        if os.path.isfile(os.path.join(folder, observer)):
+    if _has(folder, names) or not os.path.isdir(sources):
+        if os.path.isfile(os.path.join(folder, names[0])):
             return folder
         raise BuildError(f"the observer was not built for PyTorch {torch.__version__}")
     try:
         return _cached(sources, torch, names)
     except (BuildError, OSError) as error:
         # Modules and lines alone are missing.
-        if os.path.isfile(os.path.join(folder, observer)):
+        if os.path.isfile(os.path.join(folder, names[0])):
             return folder
         raise BuildError(str(error)) from error
 
@@ -60,26 +63,63 @@ def libraries(folder: str, torch: ModuleType, names: tuple[str, str]) -> str:
 def _has(folder: str, names: tuple[str, str]) -> bool:
     """Whether a folder holds all that could be built."""
     observer, frames = (os.path.join(folder, name) for name in names)
-    return os.path.isfile(observer) and (os.path.isfile(frames) or not _python_headers())
+    return os.path.isfile(observer) and (
+        not names[1] or os.path.isfile(frames) or not _python_headers()
+    )
 
 
 def _python_headers() -> str:
     """Where this Python's headers are; empty where they are not installed."""
     folder = sysconfig.get_paths()["include"]
-    return folder if os.path.isfile(os.path.join(folder, "Python.h")) else ""
+    return folder if os.path.isfile(os.path.join(folder, "internal", "pycore_frame.h")) else ""
 
 
 def _cached(sources: str, torch: ModuleType, names: tuple[str, str]) -> str:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    folder = os.path.join(base, "opprof", f"observer-{_hash_of(sources)}")
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    if os.stat(folder).st_uid != os.geteuid():
-        raise BuildError(f"{folder} is somebody else's: set XDG_CACHE_HOME to a folder of your own")
+    folder = _cache(sources, torch)
+    if _has(folder, names):
+        return folder
     # Of the processes of a program one builds, and the others wait for it.
-    with _locked(os.path.join(folder, "lock")):
-        if not _has(folder, names):
-            build(sources, folder, torch, names)
+    with _locked(os.path.join(folder, f"{names[0]}.lock")):
+        for name, patterns in zip(names, (OBSERVER, FRAMES), strict=True):
+            path = os.path.join(folder, name)
+            if not name or os.path.isfile(path) or (patterns is FRAMES and not _python_headers()):
+                continue
+            try:
+                _build_once(sources, path, patterns, torch, os.path.join(folder, names[0]))
+            except BuildError as error:
+                if patterns is OBSERVER:
+                    raise
+                # There are operators, and no modules and lines.
+                _say(str(error))
+    _check_own(folder)
     return folder
+
+
+def _cache(sources: str, torch: ModuleType) -> str:
+    """A folder of the user's own for what is built of these sources: what lies there is loaded."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".cache")
+    if not os.path.isabs(base):
+        raise BuildError("there is no home folder to build the observer in: set XDG_CACHE_HOME")
+    os.makedirs(base, exist_ok=True)
+    kind = f"{platform.machine()}-{int(torch.compiled_with_cxx11_abi())}"
+    folder = base
+    for name in ("opprof", f"observer-{_hash_of(sources)}-{kind}"):
+        folder = os.path.join(folder, name)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, mode=0o700)
+        _check_own(folder)
+    return folder
+
+
+def _check_own(folder: str) -> None:
+    status = os.lstat(folder)
+    others = stat.S_IWGRP | stat.S_IWOTH
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & others:
+        raise BuildError(
+            f"others may write to {folder}, and what is built there is loaded: set XDG_CACHE_HOME to a folder of your own"
+        )
 
 
 def _hash_of(sources: str) -> str:
@@ -98,40 +138,92 @@ def _files(sources: str, pattern: str) -> list[str]:
 
 @contextlib.contextmanager
 def _locked(path: str) -> Iterator[None]:
+    end = time.monotonic() + _MOST_SECONDS
     with open(path, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise BuildError(
+                        f"another process has held {path} for {_MOST_SECONDS} s"
+                    ) from None
+                time.sleep(0.1)
         yield
 
 
-def build(sources: str, folder: str, torch: ModuleType, names: tuple[str, str]) -> None:
-    """Builds both libraries into `folder`; raises BuildError."""
+def _say(text: str) -> None:
+    # Nobody may be reading, which is no reason to record nothing.
+    with contextlib.suppress(OSError, ValueError):
+        print(f"opprof: {text}", file=sys.stderr)
+
+
+def _compiler(torch: ModuleType) -> list[str]:
     known = list(filter(shutil.which, ("g++", "clang++", "c++")))
-    compiler = shlex.split(os.environ.get("CXX", "")) or known[:1]
-    if not compiler:
+    found = shlex.split(os.environ.get("CXX", "")) or known[:1]
+    if not found:
         raise BuildError(
             f"the observer was not built for PyTorch {torch.__version__}, and there is no C++ compiler to build it: install g++"
         )
-    print(
-        f"opprof: builds the observer for PyTorch {torch.__version__}, once: half a minute",
-        file=sys.stderr,
-    )
-    observer, frames = (os.path.join(folder, name) for name in names)
+    return found
+
+
+def _build_once(
+    sources: str, path: str, patterns: tuple[str, ...], torch: ModuleType, observer: str
+) -> None:
+    """Builds one library, unless the same compiler could not a while ago."""
+    compiler = _compiler(torch)
+    marker = f"{path}.failed"
+    with contextlib.suppress(OSError, ValueError):
+        with open(marker) as file:
+            by, _, reason = file.read().partition("\n")
+        if by == shlex.join(compiler) and time.time() - os.stat(marker).st_mtime < _FAILED_SECONDS:
+            raise BuildError(reason)
+    if patterns is OBSERVER:
+        _say(f"builds the observer for PyTorch {torch.__version__}, once: half a minute")
+    try:
+        _build(compiler, sources, path, patterns, torch, observer)
+    except BuildError as error:
+        with open(marker, "w") as file:
+            file.write(f"{shlex.join(compiler)}\n{error}")
+        raise
+
+
+def build(sources: str, folder: str, torch: ModuleType, names: tuple[str, str]) -> None:
+    """Builds both libraries into `folder`, whatever is there; raises BuildError."""
+    observer = os.path.join(folder, names[0])
+    for name, patterns in zip(names, (OBSERVER, FRAMES), strict=True):
+        if name and (patterns is OBSERVER or _python_headers()):
+            path = os.path.join(folder, name)
+            _build(_compiler(torch), sources, path, patterns, torch, observer)
+
+
+def _build(
+    compiler: list[str],
+    sources: str,
+    path: str,
+    patterns: tuple[str, ...],
+    torch: ModuleType,
+    observer: str,
+) -> None:
     own = os.path.dirname(str(torch.__file__))
-    options = [
-        *(*compiler, "-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden"),
+    command = [
+        *(*compiler, "-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared"),
+        *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
         f"-I{sources}/include",
         *(f"-isystem{own}/include{part}" for part in ("", "/torch/csrc/api/include")),
-        *shlex.split(os.environ.get("CXXFLAGS", "")),
     ]
-    linked = [f"{own}/lib/libtorch_cpu.so", f"{own}/lib/libc10.so"]
-    last = ["-Wl,-z,nodelete", "-Wl,--allow-shlib-undefined"]
-    inputs = [path for pattern in OBSERVER for path in _files(sources, pattern)]
-    _compile([*options, *inputs, *linked, *last], observer)
-    if headers := _python_headers():
-        inputs = [path for pattern in FRAMES for path in _files(sources, pattern)]
-        beside = ["-Wl,-rpath,$ORIGIN", f"-isystem{headers}"]
-        _compile([*options, *beside, *inputs, observer, *linked, *last], frames)
+    if patterns is FRAMES:
+        command += ["-Wl,-rpath,$ORIGIN", f"-isystem{_python_headers()}"]
+    command += [path for pattern in patterns for path in _files(sources, pattern)]
+    if patterns is FRAMES:
+        command.append(observer)
+    command += [f"{own}/lib/libtorch_cpu.so", f"{own}/lib/libc10.so"]
+    # The one names the other as it is called beside it.
+    command += [f"-Wl,-soname,{os.path.basename(path)}"]
+    _compile([*command, "-Wl,-z,nodelete", "-Wl,--allow-shlib-undefined"], path)
 
 
 def _compile(command: list[str], output: str) -> None:
@@ -143,6 +235,7 @@ def _compile(command: list[str], output: str) -> None:
     try:
         done = subprocess.run(
             [*command, "-o", made],
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",

@@ -58,10 +58,16 @@ class NotObservedError(Exception):
 
 
 def names(torch: ModuleType) -> tuple[str, str]:
-    """The files of the observer of this PyTorch, and of what reads the frames of this Python for it."""
+    """The files of the observer of this PyTorch, and of what reads the frames of this Python for it; empty where nothing does."""
+    # Other builds of one version lay their objects and frames out otherwise.
+    is_usual = not sysconfig.get_config_var("Py_GIL_DISABLED") and not hasattr(
+        sys, "gettotalrefcount"
+    )
+    is_known = sys.implementation.name == "cpython" and (3, 11) <= sys.version_info[:2] <= (3, 13)
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     of = f"torch-{torch.__version__}"
-    return f"libopprof_observer-{of}.so", f"libopprof_frames-{of}-python-{python}.so"
+    frames = f"libopprof_frames-{of}-python-{python}.so" if is_usual and is_known else ""
+    return f"libopprof_observer-{of}.so", frames
 
 
 def _load(folder: str, torch: ModuleType) -> Any:
@@ -71,7 +77,9 @@ def _load(folder: str, torch: ModuleType) -> Any:
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        raise NotObservedError(f"the observer cannot be loaded: {error}") from error
+        raise NotObservedError(
+            f"the observer cannot be loaded: {error}; one that was built is built anew once {path} is removed"
+        ) from error
     library.opprof_observer_torch.restype = ctypes.c_char_p
     library.opprof_observer_last_error.restype = ctypes.c_char_p
     library.opprof_observer_file.restype = ctypes.c_char_p
@@ -87,12 +95,9 @@ def _load(folder: str, torch: ModuleType) -> Any:
 
 def _follow_frames(folder: str, torch: ModuleType, observer: Any) -> str | None:
     """Has the observer know modules and lines; returns why it does not."""
-    path = os.path.join(folder, names(torch)[1])
-    # Other builds of one version lay their objects and frames out otherwise.
-    is_usual = not sysconfig.get_config_var("Py_GIL_DISABLED") and not hasattr(
-        sys, "gettotalrefcount"
-    )
-    if sys.implementation.name != "cpython" or not is_usual or not os.path.isfile(path):
+    name = names(torch)[1]
+    path = os.path.join(folder, name)
+    if not name or not os.path.isfile(path):
         return (
             f"nothing reads the frames of this Python {sys.version_info[0]}.{sys.version_info[1]}"
         )
