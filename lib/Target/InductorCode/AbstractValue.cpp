@@ -6,38 +6,54 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/bit.h"
 
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
 
-bool AbstractValue::agrees(const AbstractValue &other) const {
+bool AbstractValue::agrees(const AbstractValue &other, double tolerance) const {
   if (!known || !other.known)
     return false;
   if (number == other.number)
     return true;
   double scale = std::max(std::fabs(number), std::fabs(other.number));
   // Constants of a kernel's source are rounded to float32.
-  return std::fabs(number - other.number) <= 1e-6 * std::max(scale, 1e-2);
+  return std::fabs(number - other.number) <= tolerance * std::max(scale, 1e-2);
 }
 
-AbstractValue opprof::inductor::makeInput(uint64_t seed, double offset) {
+static uint64_t mix(uint64_t seed) {
   uint64_t mixed = (seed + 1) * 0x9E3779B97F4A7C15ull;
   mixed ^= mixed >> 29;
   mixed *= 0xBF58476D1CE4E5B9ull;
-  mixed ^= mixed >> 32;
+  return mixed ^ mixed >> 32;
+}
+
+AbstractValue opprof::inductor::makeInput(uint64_t seed, double offset) {
+  uint64_t mixed = mix(seed);
   double phase = (mixed >> 11) * 0x1p-53;
   return AbstractValue::data(0.7 + 0.25 * std::sin(6.2831853 * phase) +
                              0.2 * std::sin(1.6180339887 * offset + phase));
 }
 
-AbstractValue opprof::inductor::makeIndex(uint64_t seed, double offset) {
-  static constexpr double kPlaces[] = {2, 3, 5, 7};
+AbstractValue opprof::inductor::makeIndex(uint64_t seed, double offset,
+                                          int64_t limit, unsigned draw) {
+  static constexpr double kPlaces[] = {2, 3, 5, 7, 11, 13, 17, 19};
   AbstractValue input = makeInput(seed, offset);
   if (!std::isfinite(input.number))
     return input;
-  return AbstractValue::data(
-      kPlaces[size_t(std::fmod(std::fabs(input.number) * 1e4, 4))]);
+  if (draw == 0)
+    return AbstractValue::data(
+        kPlaces[size_t(std::fmod(std::fabs(input.number) * 1e4, 4))]);
+  uint64_t mixed = mix(mix(seed) ^ mix(bit_cast<uint64_t>(offset)) ^ draw);
+  if (limit <= 0)
+    return AbstractValue::data(kPlaces[mixed % std::size(kPlaces)]);
+  // The last place has the greatest digits in every view; those that follow are
+  // beyond what any divisor but the size leaves out, each second one anywhere.
+  if (draw == 1)
+    return AbstractValue::data(double(limit - 1));
+  int64_t from = draw % 2 ? 0 : limit / 2;
+  return AbstractValue::data(double(from + int64_t(mixed % (limit - from))));
 }
 
 /// An infinity that masks is a number like others.

@@ -34,17 +34,25 @@ struct AbstractValue {
     return {0, false, isData, {}};
   }
 
-  bool agrees(const AbstractValue &other) const;
+  bool agrees(const AbstractValue &other, double tolerance = 1e-6) const;
 };
 
 /// The element at `offset` of the input that `seed` stands for. Offsets that
 /// depend on data are no whole numbers.
 AbstractValue makeInput(uint64_t seed, double offset);
 
+/// What stands for tensors is drawn so often where data gives places. What
+/// divides a place leaves small numbers as they are, so that these tell no
+/// divisor from another: only the first draw has small ones.
+inline constexpr unsigned kPlaceDraws = 10;
+
 /// The same of a tensor of whole numbers, which may be places in another one:
-/// small ones that have no part behind the point, as views take places apart,
-/// and that multiply, as nothing equals what it is multiplied with.
-AbstractValue makeIndex(uint64_t seed, double offset);
+/// they have no part behind the point, as views take places apart. In the first
+/// draw they are small and multiply, as nothing equals what it is multiplied
+/// with; in others they are anywhere below `limit`, the size of what they are
+/// places in. 0: they are none.
+AbstractValue makeIndex(uint64_t seed, double offset, int64_t limit,
+                        unsigned draw);
 
 /// The result of an operator by ATen's name ("add", "where", "relu") on
 /// elements; unknown for one that is not modelled.

@@ -186,7 +186,7 @@ AbstractValue GraphRunner::evaluate(uint32_t node, const Place &place) {
     if (!isFirst && (!shape || shape->size() != place.size()))
       return AbstractValue::unknown();
     AbstractValue value =
-        given(graph, node, isFirst ? 0 : offsetAt(place, *shape));
+        given(graph, node, isFirst ? 0 : offsetAt(place, *shape), draw);
     if (!withoutBias || !withoutBias->contains(node))
       return value;
     // (input, weight, bias, …): a number for each channel.

@@ -37,20 +37,23 @@ public:
   bool unrollsWhole = false;
   /// Whether that would have made a difference so far.
   bool canUnroll = false;
+  /// Which of several draws of places it is evaluated for.
+  unsigned draw = 0;
 
   /// The node's value at a place of its shape.
   AbstractValue evaluate(uint32_t node, const Place &place);
   /// At its first element.
   AbstractValue evaluateFirst(uint32_t node);
   /// What stands for element `offset` of a node's given value, in row-major
-  /// order. Twins have one value.
+  /// order. Twins have one value in each draw.
   static AbstractValue given(const IndexedGraph &graph, uint32_t node,
-                             double offset) {
+                             double offset, unsigned draw = 0) {
     const std::vector<TensorInfo> &results = graph[node].results;
     bool mayIndex = results.size() == 1 && (results.front().dtype == "int64" ||
                                             results.front().dtype == "int32");
-    return mayIndex ? makeIndex(graph.twin[node], offset)
-                    : makeInput(graph.twin[node], offset);
+    uint32_t twin = graph.twin[node];
+    return mayIndex ? makeIndex(twin, offset, graph.placeLimits[twin], draw)
+                    : makeInput(twin, offset);
   }
   /// The number of a result's dimension, row-major steps between its elements.
   std::optional<Place> shapeOf(uint32_t node) const;

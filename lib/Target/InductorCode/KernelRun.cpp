@@ -97,6 +97,7 @@ private:
   SmallVector<Loop> loops;
   std::vector<KernelStore> stores;
   SmallBitVector read, readBack;
+  bool readsByData = false;
   std::optional<BodyValue> returned;
   unsigned calls = 0;
   /// How many places of memory are being computed.
@@ -179,6 +180,7 @@ BodyValue KernelRunner::loadAnywhere(const BodyValue &pointer) {
 BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
   if (!pointer.value.known)
     return loadAnywhere(pointer);
+  readsByData |= pointer.value.isData;
   const KernelArgument &from = arguments[pointer.parameter];
   double place = from.offset + pointer.value.number;
   // What the kernel stored there before, under any name.
@@ -300,7 +302,8 @@ BodyValue KernelRunner::evaluateName(const BodyExpr &expr) {
 }
 
 /// A place is taken apart where the graph has views: exactly, as those are.
-/// What an operator divides has a smooth stand-in, by which it is told.
+/// What an operator divides has a smooth stand-in, by which it is told. What
+/// divides a place is told by several draws of it (see kPlaceDraws).
 AbstractValue KernelRunner::apply(StringRef name,
                                   ArrayRef<AbstractValue> args) const {
   bool takesApart = name == "floor_divide" || name == "remainder";
@@ -940,7 +943,7 @@ KernelResult KernelRunner::run() {
   // A kernel that is only read in part proves nothing.
   if (steps > kMaxSteps)
     return {};
-  return {std::move(stores), std::move(read), std::move(readBack)};
+  return {std::move(stores), std::move(read), std::move(readBack), readsByData};
 }
 
 KernelResult opprof::inductor::runKernel(const KernelBody &body,

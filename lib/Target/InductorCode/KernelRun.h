@@ -62,6 +62,8 @@ struct KernelResult {
   /// Parameters through which it stored what it then reads at other places
   /// than the first, where the value of nothing else is known.
   llvm::SmallBitVector readBack;
+  /// Data gave a place that it read.
+  bool readsByData = false;
 };
 
 KernelResult runKernel(const KernelBody &body,

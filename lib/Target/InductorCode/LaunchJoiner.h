@@ -68,6 +68,9 @@ struct IndexedGraph {
   std::vector<uint32_t> twin;
   /// By first one: it and the others that compute the same.
   llvm::DenseMap<uint32_t, std::vector<uint32_t>> twins;
+  /// By first one: the size of the smallest dimension that places which are
+  /// computed from it are in; 0 where it leads to none.
+  std::vector<int64_t> placeLimits;
   ArgumentTable arguments;
 
   explicit IndexedGraph(const GraphView &view) : graph(&view) {
@@ -106,6 +109,7 @@ struct IndexedGraph {
     for (uint32_t output : view.outputs)
       isOutput[root[output]] = true;
     findTwins();
+    placeLimits.resize(view.nodes.size());
   }
 
   const GraphNode &operator[](uint32_t i) const { return graph->nodes[i]; }
@@ -139,6 +143,9 @@ struct IndexedGraph {
   }
   /// To be called once it is known which nodes no kernel computes.
   void findSelfMade();
+  /// `sizeOf`: the number of a dimension, where it has one.
+  void findPlaceLimits(
+      llvm::function_ref<std::optional<int64_t>(const Dim &)> sizeOf);
 
 private:
   void findTwins();

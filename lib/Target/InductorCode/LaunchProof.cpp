@@ -118,6 +118,13 @@ struct Match {
   LaunchProof cone;
 };
 
+/// A run of the kernel, and of the graph, for another draw of the places that
+/// data gives.
+struct Redraw {
+  KernelResult result;
+  GraphRunner runner, unrolled;
+};
+
 /// The sum of a mean that a later launch divides by their number.
 struct Begun {
   uint32_t mean = kNoNode;
@@ -196,6 +203,12 @@ private:
                   GraphRunner &runner, GraphRunner &unrolled,
                   ArrayRef<uint32_t> among);
   bool mayBe(const KernelStore &store, const Match &match) const;
+  void redraw(GraphRunner::Sizes sizes);
+  std::optional<bool> agreesAgain(
+      const KernelStore &store,
+      function_ref<SmallVector<AbstractValue, 2>(Redraw &)> valuesIn) const;
+  std::optional<bool> agreesAgain(const KernelStore &store,
+                                  uint32_t candidate) const;
   uint32_t findMoved(const LaunchOperand &operand, const KernelStore &store,
                      GraphRunner &runner) const;
   bool reach(uint32_t candidate, bool agrees, Match &match) const;
@@ -237,6 +250,10 @@ private:
   DenseMap<unsigned, uint32_t> readBack;
   /// What is held only because the kernel computed it itself.
   SmallVector<uint32_t> ownValues;
+  /// Which draw of places the kernel is run for, and the further ones where
+  /// they matter.
+  unsigned draw = 0;
+  std::vector<std::unique_ptr<Redraw>> redraws;
   bool isComplete = false, hasStore = false;
 };
 
@@ -305,6 +322,11 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
              : std::nullopt;
   if (!inside)
     return AbstractValue::unknown();
+  // The first draw says what is read.
+  if (draw)
+    return region->node == kNoNode
+               ? AbstractValue::unknown()
+               : GraphRunner::given(graph, region->node, *inside, draw);
   proof.sure &= region->sure;
   if (region->node != kNoNode) {
     hold(parameter, *region);
@@ -331,7 +353,7 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
 /// holds goes in.
 void KernelProver::touch(unsigned parameter) {
   const LaunchOperand *operand = byParameter[parameter];
-  if (!operand || operand->storage < 0 || !operand->offset)
+  if (draw || !operand || operand->storage < 0 || !operand->offset)
     return;
   for (const HeldRegion &region : joiner.regions[operand->storage])
     if (region.node != kNoNode && region.graph == &graph &&
@@ -355,6 +377,64 @@ bool KernelProver::mayBe(const KernelStore &store, const Match &match) const {
          all_of(from, [&](uint32_t node) {
            return match.cone.leaves.contains(node);
          });
+}
+
+/// Runs the kernel for further places: the first ones are small, and dividing
+/// them tells little. `sizes` has to live as long as they are used.
+void KernelProver::redraw(GraphRunner::Sizes sizes) {
+  for (draw = 1; draw < kPlaceDraws; ++draw) {
+    KernelResult result = runKernel(body, arguments, *this);
+    redraws.push_back(std::make_unique<Redraw>(
+        Redraw{std::move(result), GraphRunner(graph, proof.held, sizes),
+               GraphRunner(graph, proof.held, sizes)}));
+    GraphRunner &runner = redraws.back()->runner;
+    GraphRunner &unrolled = redraws.back()->unrolled;
+    runner.withoutBias = unrolled.withoutBias = &proof.withoutBias;
+    runner.draw = unrolled.draw = draw;
+    unrolled.unrolls = true;
+    runner.unrollsWhole = unrolled.unrollsWhole =
+        body.language == KernelBody::Triton;
+  }
+  draw = 0;
+}
+
+/// Whether one of the values is what is stored, in every further draw; none
+/// where that is not known of each.
+std::optional<bool> KernelProver::agreesAgain(
+    const KernelStore &store,
+    function_ref<SmallVector<AbstractValue, 2>(Redraw &)> valuesIn) const {
+  // Great numbers make more of what constants are rounded by.
+  constexpr double kTolerance = 1e-3;
+  bool isKnown = true;
+  for (const std::unique_ptr<Redraw> &again : redraws) {
+    auto stored = find_if(again->result.stores, [&](const KernelStore &item) {
+      return item.parameter == store.parameter && item.offset == store.offset;
+    });
+    if (stored == again->result.stores.end() || !stored->value.known) {
+      isKnown = false;
+      continue;
+    }
+    SmallVector<AbstractValue, 2> values = valuesIn(*again);
+    if (any_of(values, [&](const AbstractValue &value) {
+          return stored->value.agrees(value, kTolerance);
+        }))
+      continue;
+    if (all_of(values, [](const AbstractValue &value) { return value.known; }))
+      return false;
+    isKnown = false;
+  }
+  return isKnown ? std::optional(true) : std::nullopt;
+}
+
+std::optional<bool> KernelProver::agreesAgain(const KernelStore &store,
+                                              uint32_t candidate) const {
+  return agreesAgain(store, [&](Redraw &again) {
+    SmallVector<AbstractValue, 2> values = {
+        again.runner.evaluateFirst(candidate)};
+    if (again.runner.canUnroll)
+      values.push_back(again.unrolled.evaluateFirst(candidate));
+    return values;
+  });
 }
 
 /// The node that has the value, fits the buffer, and can be computed from what
@@ -455,6 +535,11 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
                    store.value.agrees(unrolled.evaluateFirst(candidate)));
     if (!agrees && store.value.known && value.known)
       continue;
+    std::optional<bool> again = true;
+    if (agrees)
+      again = agreesAgain(store, candidate);
+    if (again == false)
+      continue;
     Match match;
     if (!reach(candidate, agrees, match) || match.cone.nodes.empty())
       continue;
@@ -471,7 +556,8 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     // Indices and constants are often equal: there the records know more.
     if (!store.value.isData && proposed.contains(candidate))
       match.score += 24;
-    match.isDoubtful = !isWhole || (!agrees && !proposed.contains(candidate)) ||
+    match.isDoubtful = !isWhole || !again ||
+                       (!agrees && !proposed.contains(candidate)) ||
                        (isMask && !store.value.isData);
     bool isChain =
         best.node != kNoNode && match.cone.passed.contains(best.node);
@@ -518,9 +604,16 @@ Match KernelProver::findSum(const LaunchOperand &operand,
       if (!isSum(unrolled.evaluateFirst(candidate)))
         continue;
     }
+    std::optional<bool> again = agreesAgain(store, [&](Redraw &other) {
+      AbstractValue mean = (sum.isSpelledOut ? other.unrolled : other.runner)
+                               .evaluateFirst(candidate);
+      mean.number *= sum.count;
+      return SmallVector<AbstractValue, 2>{mean};
+    });
     Match match;
-    if (!reach(candidate, /*agrees=*/true, match))
+    if (again == false || !reach(candidate, /*agrees=*/true, match))
       continue;
+    match.isDoubtful = !again;
     if (best.node == kNoNode) {
       best = std::move(match);
       out = sum;
@@ -548,7 +641,11 @@ uint32_t KernelProver::findMoved(const LaunchOperand &operand,
   for (uint32_t node : proof.held) {
     const std::vector<TensorInfo> &results = graph[node].results;
     if (results.size() != 1 || !joiner.fits(operand, results.front()) ||
-        !value.agrees(GraphRunner::given(graph, node, 0)))
+        !value.agrees(GraphRunner::given(graph, node, 0)) ||
+        agreesAgain(store, [&](Redraw &again) {
+          return SmallVector<AbstractValue, 2>{
+              GraphRunner::given(graph, node, 0, again.runner.draw)};
+        }) != true)
       continue;
     moved = node;
     if (sameDims(results.front().shape, operand.info.shape))
@@ -559,7 +656,8 @@ uint32_t KernelProver::findMoved(const LaunchOperand &operand,
     if (results.size() == 1 && proof.held.contains(graph.value[node]) &&
         joiner.fits(operand, results.front()) &&
         sameDims(results.front().shape, operand.info.shape) &&
-        value.agrees(runner.evaluateFirst(node)))
+        value.agrees(runner.evaluateFirst(node)) &&
+        agreesAgain(store, node) == true)
       return node;
   }
   return moved;
@@ -597,7 +695,7 @@ std::optional<AbstractValue> KernelProver::reload(unsigned parameter,
   region.info = operand.info;
   std::optional<double> inside =
       joiner.offsetIn(region, double(*operand.offset) + offset);
-  return inside ? GraphRunner::given(graph, it->second, *inside)
+  return inside ? GraphRunner::given(graph, it->second, *inside, draw)
                 : AbstractValue::unknown();
 }
 
@@ -663,6 +761,9 @@ bool KernelProver::runOnce() {
   unrolled.unrolls = true;
   runner.unrollsWhole = unrolled.unrollsWhole =
       body.language == KernelBody::Triton;
+  redraws.clear();
+  if (result.readsByData)
+    redraw(sizes);
   // Of constants no value leads to them.
   bool storesConstant =
       !isRecorded && any_of(result.stores, [](const KernelStore &store) {

@@ -123,6 +123,72 @@ void IndexedGraph::findSelfMade() {
          }));
 }
 
+/// Operators that read or write where an argument says, and how: places along
+/// a dimension that is named, or in the first ones, one for each member.
+static bool namesDimension(StringRef family) {
+  return family == "index_select" || family == "gather" ||
+         family.starts_with("scatter") || family == "index_add" ||
+         family == "index_copy" || family == "index_fill";
+}
+
+void IndexedGraph::findPlaceLimits(
+    function_ref<std::optional<int64_t>(const Dim &)> sizeOf) {
+  // Of a size that is not known: beyond what any view divides by.
+  constexpr int64_t kUnknownLimit = 1 << 20;
+  auto isWhole = [&](uint32_t at) {
+    const std::vector<TensorInfo> &results = graph->nodes[at].results;
+    return results.size() == 1 &&
+           (results[0].dtype == "int64" || results[0].dtype == "int32");
+  };
+  auto limit = [&](uint32_t at, int64_t by) {
+    if (isWhole(at) && by > 0 && (!placeLimits[at] || by < placeLimits[at]))
+      placeLimits[at] = by;
+  };
+  auto sizeAt = [&](const GraphNode &table, int64_t dim) {
+    if (table.results.size() != 1 || !table.results[0].shapeKnown)
+      return kUnknownLimit;
+    const std::vector<Dim> &shape = table.results[0].shape;
+    dim = dim < 0 ? dim + int64_t(shape.size()) : dim;
+    if (dim < 0 || dim >= int64_t(shape.size()))
+      return kUnknownLimit;
+    return sizeOf(shape[dim]).value_or(kUnknownLimit);
+  };
+  for (uint32_t i = graph->nodes.size(); i-- > 0;) {
+    const GraphNode &node = graph->nodes[i];
+    if (node.op != GraphNode::Call)
+      continue;
+    auto nodeOf = [&](const json::Value &value) -> std::optional<uint32_t> {
+      auto it = arguments.find(&value);
+      return it == arguments.end() ? std::nullopt : it->second.node;
+    };
+    std::optional<uint32_t> table =
+        node.args.empty() ? std::nullopt : nodeOf(node.args[0]);
+    if (table && node.args.size() > 1) {
+      StringRef name = family[i];
+      name.consume_front("_unsafe_");
+      if (name.starts_with("index") || name == "embedding") {
+        if (const json::Array *list = listOf(&node.args[1]))
+          for (auto [dim, member] : enumerate(*list))
+            if (std::optional<uint32_t> index = nodeOf(member))
+              limit(*index, sizeAt(graph->nodes[*table], dim));
+      }
+      std::optional<int64_t> dim = node.args[1].getAsInteger();
+      if (namesDimension(name) && dim && node.args.size() > 2)
+        if (std::optional<uint32_t> index = nodeOf(node.args[2]))
+          limit(*index, sizeAt(graph->nodes[*table], *dim));
+      if (name == "embedding")
+        if (std::optional<uint32_t> index = nodeOf(node.args[1]))
+          limit(*index, sizeAt(graph->nodes[*table], 0));
+    }
+    if (!placeLimits[i])
+      continue;
+    limit(twin[i], placeLimits[i]);
+    if (isKernelWork(i))
+      for (uint32_t operand : node.operands)
+        limit(operand, placeLimits[i]);
+  }
+}
+
 /// Of a body within a body the function's name is that of the graph,
 /// "body.branch", with underlines.
 void Joiner::findFunctions() {
@@ -148,6 +214,7 @@ IndexedGraph &Joiner::graphOf(const WrapperLaunch &launch) {
     slot = std::make_unique<IndexedGraph>(*view);
     markCalled(*slot);
     slot->findSelfMade();
+    slot->findPlaceLimits([&](const Dim &dim) { return sizeOf(dim); });
   }
   return *slot;
 }

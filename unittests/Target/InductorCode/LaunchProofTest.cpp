@@ -487,6 +487,80 @@ TEST(LaunchProof, PlacesThatDataGivesAreTakenApart) {
   EXPECT_TRUE(StringRef(program.nodes(0)).starts_with("div "));
 }
 
+/// A kernel that divides an element of `a`, which `i` gives, by that of `s` at
+/// the row that a view of `width` columns has it in.
+std::string rowKernel(const std::string &name, unsigned width) {
+  return name +
+         " = async_compile.cpp_pybinding(['const int64_t*', 'const float*', "
+         "'const float*', 'float*'], r'''\nextern \"C\"  void  kernel(const "
+         "int64_t* in_ptr0, const float* in_ptr1, const float* in_ptr2, float* "
+         "out_ptr0)\n{\n"
+         "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+         "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+         "    auto tmp1 = in_ptr1[static_cast<int64_t>(tmp0)];\n"
+         "    auto tmp2 = in_ptr2[static_cast<int64_t>(c10::div_floor_integer("
+         "static_cast<int64_t>(tmp0), static_cast<int64_t>(" +
+         std::to_string(width) +
+         "L)))];\n"
+         "    auto tmp3 = tmp1 / tmp2;\n"
+         "    out_ptr0[static_cast<int64_t>(x0)] = tmp3;\n  }\n}\n''')\n";
+}
+
+/// The nodes of such a kernel, their names ending in `suffix`.
+std::string rowNodes(const std::string &suffix, unsigned width) {
+  std::string rows = std::to_string(64 / width),
+              columns = std::to_string(width);
+  std::string wide = ": \"f32[" + rows + ", " + columns + "]\" = ";
+  return "        v" + suffix + wide + "torch.ops.aten.view.default(a, [" +
+         rows + ", " + columns + "])\n        s" + suffix + ": \"f32[" + rows +
+         ", 1]\" = torch.ops.aten.slice.Tensor(s, 0, 0, " + rows +
+         ")\n        div" + suffix + wide + "torch.ops.aten.div.Tensor(v" +
+         suffix + ", s" + suffix + ")\n        view" + suffix +
+         ": \"f32[64]\" = torch.ops.aten.view.default(div" + suffix +
+         ", [64])\n        index" + suffix +
+         ": \"f32[4]\" = torch.ops.aten.index.Tensor(view" + suffix +
+         ", [i])\n";
+}
+
+constexpr StringLiteral kRowInputs =
+    "    def forward(self, i: \"i64[4]\", a: \"f32[64]\", s: \"f32[16, "
+    "1]\"):\n";
+
+// Views of other widths of one value: which of them a kernel takes a place
+// apart for only a place beyond the first row says.
+TEST(LaunchProof, WhatDividesAPlaceTellsNodesApart) {
+  for (auto [first, second] :
+       {std::pair(8u, 16u), std::pair(16u, 32u), std::pair(16u, 64u)}) {
+    Program program(
+        rowKernel("ka", first) + rowKernel("kb", second) +
+            call("    i, a, s = args\n"
+                 "    buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+                 "    ka(i, a, s, buf0)\n"
+                 "    buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+                 "    kb(i, a, s, buf1)\n"
+                 "    return (buf0, buf1, )\n"),
+        kRowInputs.str() + rowNodes("2", second) + rowNodes("1", first) +
+            "        return (index1, index2)\n");
+    EXPECT_TRUE(StringRef(program.nodes(0)).contains("div1 index1"))
+        << first << ": " << program.nodes(0);
+    EXPECT_TRUE(StringRef(program.nodes(1)).contains("div2 index2"))
+        << second << ": " << program.nodes(1);
+    EXPECT_TRUE(program.isHigh(0) && program.isHigh(1)) << first << second;
+  }
+}
+
+// A kernel that divides by another number than the graph's only node does.
+TEST(LaunchProof, WhatDividesAPlaceRefutesANode) {
+  Program program(
+      rowKernel("ka", 8) + call("    i, a, s = args\n"
+                                "    buf0 = empty_strided_cpu((4, ), (1, ), "
+                                "torch.float32)\n"
+                                "    ka(i, a, s, buf0)\n"
+                                "    return (buf0, )\n"),
+      kRowInputs.str() + rowNodes("2", 16) + "        return (index2,)\n");
+  EXPECT_FALSE(program.isHigh(0)) << program.nodes(0);
+}
+
 // Sizes that are symbols have the values that the harness was made for.
 TEST(LaunchProof, SymbolsHaveTheSizesOfTheHarness) {
   Program program(
