@@ -63,7 +63,7 @@ private:
 
   BodyValue evaluate(const BodyExpr &expr);
   BodyValue evaluatePlace(const BodyExpr &expr);
-  AbstractValue apply(StringRef name, ArrayRef<AbstractValue> args) const;
+  BodyValue apply(StringRef name, ArrayRef<BodyValue> args);
   BodyValue evaluateName(const BodyExpr &expr);
   BodyValue evaluateBinary(const BodyExpr &expr);
   BodyValue evaluateUnary(const BodyExpr &expr);
@@ -96,7 +96,7 @@ private:
   StringMap<Variable> variables;
   SmallVector<Loop> loops;
   std::vector<KernelStore> stores;
-  SmallBitVector read, readBack;
+  SmallBitVector read, readBack, divided;
   bool readsByData = false;
   std::optional<BodyValue> returned;
   unsigned calls = 0;
@@ -304,20 +304,26 @@ BodyValue KernelRunner::evaluateName(const BodyExpr &expr) {
 /// A place is taken apart where the graph has views: exactly, as those are.
 /// What an operator divides has a smooth stand-in, by which it is told. What
 /// divides a place is told by several draws of it (see kPlaceDraws).
-AbstractValue KernelRunner::apply(StringRef name,
-                                  ArrayRef<AbstractValue> args) const {
+BodyValue KernelRunner::apply(StringRef name, ArrayRef<BodyValue> args) {
+  SmallVector<AbstractValue> values;
+  for (const BodyValue &arg : args)
+    values.push_back(arg.value);
+  BodyValue out = combine(AbstractValue::unknown(), args);
   bool takesApart = name == "floor_divide" || name == "remainder";
-  if (placing && takesApart && args.size() == 2 &&
-      all_of(args, [](const AbstractValue &arg) {
-        return arg.known && arg.number == std::floor(arg.number);
+  if (placing && takesApart && values.size() == 2 &&
+      all_of(values, [](const AbstractValue &value) {
+        return value.known && value.number == std::floor(value.number);
       })) {
-    AbstractValue exact =
-        applyOperator(name, {AbstractValue::constant(args[0].number),
-                             AbstractValue::constant(args[1].number)});
-    exact.isData = args[0].isData || args[1].isData;
-    return exact;
+    out.value =
+        applyOperator(name, {AbstractValue::constant(values[0].number),
+                             AbstractValue::constant(values[1].number)});
+    out.value.isData = values[0].isData || values[1].isData;
+    divided.resize(std::max(divided.size(), out.loaded.size()));
+    divided |= out.loaded;
+  } else {
+    out.value = applyOperator(name, values);
   }
-  return applyOperator(name, args);
+  return out;
 }
 
 BodyValue KernelRunner::evaluatePlace(const BodyExpr &expr) {
@@ -347,8 +353,7 @@ BodyValue KernelRunner::evaluateBinary(const BodyExpr &expr) {
                        .Case("<<", "lshift")
                        .Case(">>", "rshift")
                        .Default("");
-  BodyValue out =
-      combine(apply(name, {left.value, right.value}), {left, right});
+  BodyValue out = apply(name, {left, right});
   const BodyValue *pointer = left.kind == BodyValue::Pointer    ? &left
                              : right.kind == BodyValue::Pointer ? &right
                                                                 : nullptr;
@@ -666,10 +671,7 @@ BodyValue KernelRunner::callFunction(StringRef name, ArrayRef<BodyValue> args) {
     AbstractValue low = applyOperator("maximum", {value(0), value(1)});
     return combine(applyOperator("minimum", {low, value(2)}), args);
   }
-  SmallVector<AbstractValue> values;
-  for (const BodyValue &arg : args)
-    values.push_back(arg.value);
-  return combine(apply(name, values), args);
+  return apply(name, args);
 }
 
 BodyValue KernelRunner::evaluateCall(const BodyExpr &expr) {
@@ -943,7 +945,8 @@ KernelResult KernelRunner::run() {
   // A kernel that is only read in part proves nothing.
   if (steps > kMaxSteps)
     return {};
-  return {std::move(stores), std::move(read), std::move(readBack), readsByData};
+  return {std::move(stores), std::move(read), std::move(readBack), readsByData,
+          std::move(divided)};
 }
 
 KernelResult opprof::inductor::runKernel(const KernelBody &body,

@@ -64,6 +64,8 @@ struct KernelResult {
   llvm::SmallBitVector readBack;
   /// Data gave a place that it read.
   bool readsByData = false;
+  /// As KernelStore::loaded: what places were loaded through that it divides.
+  llvm::SmallBitVector divided;
 };
 
 KernelResult runKernel(const KernelBody &body,

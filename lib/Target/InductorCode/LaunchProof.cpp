@@ -254,6 +254,8 @@ private:
   /// they matter.
   unsigned draw = 0;
   std::vector<std::unique_ptr<Redraw>> redraws;
+  /// It divides places that are drawn as other numbers are.
+  bool dividesOthers = false;
   bool isComplete = false, hasStore = false;
 };
 
@@ -405,7 +407,7 @@ std::optional<bool> KernelProver::agreesAgain(
     function_ref<SmallVector<AbstractValue, 2>(Redraw &)> valuesIn) const {
   // Great numbers make more of what constants are rounded by.
   constexpr double kTolerance = 1e-3;
-  bool isKnown = true;
+  bool isKnown = !dividesOthers;
   for (const std::unique_ptr<Redraw> &again : redraws) {
     auto stored = find_if(again->result.stores, [&](const KernelStore &item) {
       return item.parameter == store.parameter && item.offset == store.offset;
@@ -764,6 +766,12 @@ bool KernelProver::runOnce() {
   redraws.clear();
   if (result.readsByData)
     redraw(sizes);
+  dividesOthers = any_of(result.divided.set_bits(), [&](unsigned parameter) {
+    auto it = readBy.find(parameter);
+    return it == readBy.end() || any_of(it->second, [&](uint32_t node) {
+             return graph.placeLimits[node] == 0;
+           });
+  });
   // Of constants no value leads to them.
   bool storesConstant =
       !isRecorded && any_of(result.stores, [](const KernelStore &store) {

@@ -561,6 +561,20 @@ TEST(LaunchProof, WhatDividesAPlaceRefutesANode) {
   EXPECT_FALSE(program.isHigh(0)) << program.nodes(0);
 }
 
+// Of places that nothing bounds, what divides them may leave each as it is.
+TEST(LaunchProof, WhatDividesPlacesWithoutBoundsProvesNothing) {
+  std::string nodes = rowNodes("2", 64);
+  nodes.replace(nodes.find("[i]"), 3, "indices = [i]");
+  Program program(rowKernel("ka", 32) +
+                      call("    i, a, s = args\n"
+                           "    buf0 = empty_strided_cpu((4, ), (1, ), "
+                           "torch.float32)\n"
+                           "    ka(i, a, s, buf0)\n"
+                           "    return (buf0, )\n"),
+                  kRowInputs.str() + nodes + "        return (index2,)\n");
+  EXPECT_FALSE(program.isHigh(0)) << program.nodes(0);
+}
+
 // Sizes that are symbols have the values that the harness was made for.
 TEST(LaunchProof, SymbolsHaveTheSizesOfTheHarness) {
   Program program(
