@@ -115,6 +115,8 @@ struct Match {
   }
   /// Both values are known.
   bool agrees = false;
+  /// Dataflow alone proposes it, which knows none of its rivals.
+  bool isGuessed = false;
   LaunchProof cone;
 };
 
@@ -139,7 +141,7 @@ static bool sameDims(ArrayRef<Dim> a, ArrayRef<Dim> b) {
 
 /// What speaks for this of several nodes that have the value.
 static int scoreMatch(const GraphNode &node, const LaunchOperand &operand,
-                      bool isProposed, bool isNew, bool isTaken) {
+                      bool isRecorded, bool isNew, bool isTaken) {
   int score = 0;
   if (!node.results.empty()) {
     const TensorInfo &result = node.results.front();
@@ -149,7 +151,7 @@ static int scoreMatch(const GraphNode &node, const LaunchOperand &operand,
             ? 2
             : 0;
   }
-  score += isProposed ? 4 : 0;
+  score += isRecorded ? 4 : 0;
   score += isNew ? 16 : 0;
   score -= isTaken ? 64 : 0;
   return score;
@@ -172,8 +174,10 @@ public:
         found(found) {
     for (const FoundNode &item : found) {
       proposed.insert(item.node);
-      isRecorded |= isRecord(item);
+      if (isRecord(item))
+        recorded.insert(item.node);
     }
+    isRecorded = !recorded.empty();
     size_t count = work.from.operands.size();
     proof.outputs.assign(count, kNoNode);
     proof.firsts.assign(count, AbstractValue::unknown());
@@ -228,7 +232,7 @@ private:
   ArrayRef<FoundNode> found;
   std::vector<KernelArgument> arguments;
   std::vector<const LaunchOperand *> byParameter;
-  DenseSet<uint32_t> proposed, taken;
+  DenseSet<uint32_t> proposed, recorded, taken;
   /// Operands that hold what a later launch makes a node's value of.
   DenseMap<size_t, Begun> begun;
   /// Nodes that have the value of a store as well as the one that was chosen.
@@ -552,7 +556,7 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     bool isNew = any_of(match.cone.nodes, [&](uint32_t at) {
       return !joiner.computedBy.contains({&work.graph, at});
     });
-    match.score = scoreMatch(node, operand, proposed.contains(candidate), isNew,
+    match.score = scoreMatch(node, operand, recorded.contains(candidate), isNew,
                              taken.contains(candidate));
     match.score += (agrees ? 32 : 0) + (isWhole ? 40 : 0);
     // Indices and constants are often equal: there the records know more.
@@ -563,17 +567,25 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
                        (isMask && !store.value.isData);
     bool isChain =
         best.node != kNoNode && match.cone.passed.contains(best.node);
-    if (match.score > best.score || (match.score == best.score && isChain)) {
-      if (match.score == best.score) {
+    // What dataflow alone proposes is preferred, and others remain rivals.
+    bool isEqual = match.score == best.score;
+    match.isGuessed =
+        proposed.contains(candidate) && !recorded.contains(candidate);
+    bool isPreferred =
+        match.isGuessed != best.isGuessed ? match.isGuessed : isChain;
+    if (match.score > best.score || (isEqual && isPreferred)) {
+      if (isEqual) {
         match.isDoubtful |= !agrees;
         bool moves = graph.movesElements(candidate, best.node);
         if (!graph.isClone(candidate) || moves)
           match.addRivals(best, agrees && !moves);
       }
       best = std::move(match);
-    } else if (match.score == best.score) {
+    } else if (isEqual) {
       best.isDoubtful |= !agrees;
-      best.addRivals(match, false);
+      if (!isChain || !graph.isClone(candidate) ||
+          graph.movesElements(candidate, best.node))
+        best.addRivals(match, false);
     }
   }
   return best;

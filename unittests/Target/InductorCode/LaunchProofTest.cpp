@@ -575,6 +575,30 @@ TEST(LaunchProof, WhatDividesPlacesWithoutBoundsProvesNothing) {
   EXPECT_FALSE(program.isHigh(0)) << program.nodes(0);
 }
 
+// Of a matrix and its transpose the first elements are one: that dataflow
+// proposes what stands first says nothing against the other.
+TEST(LaunchProof, WhatDataflowGuessesHasRivals) {
+  std::string kernel =
+      tritonKernel("triton_poi_0", "in_ptr0, out_ptr0",
+                   "'in_ptr0': '*fp32', 'out_ptr0': '*fp32'",
+                   "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+                   "    tmp1 = libdevice.tanh(tmp0)\n"
+                   "    tl.store(out_ptr0 + (x0), tmp1, xmask)\n");
+  Program program(
+      kernel +
+          call("    a, = args\n"
+               "    buf0 = empty_strided_cuda((4, 4), (4, 1), torch.float32)\n"
+               "    triton_poi_0.run(a, buf0, 16, stream=stream0)\n"
+               "    return (buf0, )\n"),
+      "    def forward(self, a: \"f32[4, 4]\"):\n"
+      "        permute: \"f32[4, 4]\" = torch.ops.aten.permute.default(a, [1, "
+      "0])\n"
+      "        tanh: \"f32[4, 4]\" = torch.ops.aten.tanh.default(permute)\n"
+      "        tanh_1: \"f32[4, 4]\" = torch.ops.aten.tanh.default(a)\n"
+      "        return (tanh_1, tanh)\n");
+  EXPECT_FALSE(program.isHigh(0)) << program.nodes(0);
+}
+
 // Sizes that are symbols have the values that the harness was made for.
 TEST(LaunchProof, SymbolsHaveTheSizesOfTheHarness) {
   Program program(
