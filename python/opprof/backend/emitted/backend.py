@@ -86,10 +86,23 @@ def _reason_to_leave_alone(module: fx.GraphModule, inputs: Sequence[Any]) -> str
         return "sizes are symbolic"
     if any(isinstance(value, FakeTensor) for value in inputs):
         return "the inputs have no values yet"
+    if reason := _unknown_part(module):
+        return reason
     if needs_gradients(inputs):
         return why_not_differentiate(module) if STRATEGY.training else "gradients are needed"
     if any(value.requires_grad for value in inputs) and _switches_gradients_on(module):
         return "it switches gradients on"
+    return None
+
+
+def _unknown_part(module: fx.GraphModule) -> str | None:
+    """What of the graph cannot be traced by itself, if anything."""
+    for node in module.graph.nodes:
+        if node.target is torch.ops.higher_order.tag_activation_checkpoint:
+            return "it checkpoints activations"
+        # A float argument that had several values, of which Dynamo makes a symbol.
+        if node.op == "call_method" and node.target == "item":
+            return "a number that it is given is symbolic"
     return None
 
 

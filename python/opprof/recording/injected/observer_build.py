@@ -139,7 +139,7 @@ def _files(sources: str, pattern: str) -> list[str]:
 @contextlib.contextmanager
 def _locked(path: str) -> Iterator[None]:
     end = time.monotonic() + _MOST_SECONDS
-    with open(path, "w") as file:
+    with open(path, "w", encoding="utf-8") as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,7 +176,7 @@ def _build_once(
     compiler = _compiler(torch)
     marker = f"{path}.failed"
     with contextlib.suppress(OSError, ValueError):
-        with open(marker) as file:
+        with open(marker, encoding="utf-8") as file:
             by, _, reason = file.read().partition("\n")
         if by == shlex.join(compiler) and time.time() - os.stat(marker).st_mtime < _FAILED_SECONDS:
             raise BuildError(reason)
@@ -185,7 +185,7 @@ def _build_once(
     try:
         _build(compiler, sources, path, patterns, torch, observer)
     except BuildError as error:
-        with open(marker, "w") as file:
+        with open(marker, "w", encoding="utf-8") as file:
             file.write(f"{shlex.join(compiler)}\n{error}")
         raise
 
@@ -237,7 +237,7 @@ def _compile(command: list[str], output: str) -> None:
             [*command, "-o", made],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             env=environment,
             timeout=_MOST_SECONDS,
