@@ -315,6 +315,13 @@ bool opprof::fx::onlyAsserts(Operation *op) {
   return node && node.getTarget() == "aten._assert_tensor_metadata.default";
 }
 
+bool opprof::fx::asksForTypeOnly(Operation *user, Value value) {
+  auto node = dyn_cast<NodeOp>(user);
+  return onlyAsserts(user) ||
+         (node && node.getTarget() == "aten.type_as.default" &&
+          node.getArgumentValue("self") != value);
+}
+
 void opprof::fx::visitViews(Value value,
                             llvm::function_ref<void(NodeOp)> visit) {
   llvm::SmallPtrSet<Operation *, 8> seen;

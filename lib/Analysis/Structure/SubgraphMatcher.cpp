@@ -33,14 +33,9 @@ static LogicalResult checkReplacement(GraphOp replacement) {
 
 /// True where the pattern reads `value` once, asking for its type left out.
 static bool isReadOnce(Value value) {
-  unsigned numReads = 0;
-  for (OpOperand &use : value.getUses()) {
-    auto user = dyn_cast<NodeOp>(use.getOwner());
-    bool asksForType = user && user.getTarget() == "aten.type_as.default" &&
-                       user.getArgumentValue("self") != value;
-    numReads += !onlyAsserts(use.getOwner()) && !asksForType;
-  }
-  return numReads == 1;
+  return llvm::count_if(value.getUses(), [&](OpOperand &use) {
+           return !asksForTypeOnly(use.getOwner(), value);
+         }) == 1;
 }
 
 /// Checks that nodes of `pattern` write what it makes, of which each value is

@@ -101,14 +101,6 @@ static bool isProduct(NodeOp node) {
                             node.getTarget());
 }
 
-/// True for a node that asks for no more than the type of `value`.
-static bool asksForTypeOnly(Operation *user, Value value) {
-  auto node = dyn_cast<NodeOp>(user);
-  return onlyAsserts(user) ||
-         (node && node.getTarget() == "aten.type_as.default" &&
-          node.getArgumentValue("self") != value);
-}
-
 /// True where something takes the result of `node` beside `user`.
 static bool isTakenElsewhere(NodeOp node, Operation *user) {
   return llvm::any_of(node->getUsers(), [&](Operation *other) {
@@ -206,7 +198,6 @@ private:
     obstacle = {node, reason.str()};
     return false;
   }
-  bool refuseOperator(NodeOp node, StringRef where);
   bool readSoftmax();
   bool readBefore();
   bool readBehind();
@@ -229,10 +220,6 @@ private:
 };
 
 } // namespace
-
-bool Reader::refuseOperator(NodeOp node, StringRef where) {
-  return refuse(node, node.getTarget() + " stands " + where);
-}
 
 //===----------------------------------------------------------------------===//
 // Products
@@ -577,7 +564,8 @@ bool Reader::readStep(AttentionStep &step) {
                  &Reader::readHidden)
           .Default(nullptr);
   if (!read)
-    return refuseOperator(node, "between the product and softmax");
+    return refuse(node,
+                  node.getTarget() + " stands between the product and softmax");
   if (!(this->*read)(step))
     return false;
   // Scores are the pattern's own, and nothing else is changed with them.
@@ -660,7 +648,8 @@ bool Reader::readBehind() {
     if (isProduct(user))
       return readSecond(user, node.getResult());
     if (!isForm(user))
-      return refuseOperator(user, "between softmax and the product");
+      return refuse(user, user.getTarget() +
+                              " stands between softmax and the product");
     AttentionStep step;
     step.node = user;
     if (!readForm(step, getQueryElement()))

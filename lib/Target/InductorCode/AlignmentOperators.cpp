@@ -3,6 +3,7 @@
 
 #include "AlignmentOperators.h"
 
+#include "opprof/Dialect/FX/IR/Schema.h"
 #include "opprof/Target/InductorCode/GraphView.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -13,8 +14,7 @@ using namespace opprof;
 using namespace opprof::inductor;
 
 StringRef opprof::inductor::canonicalOperator(StringRef family) {
-  if (!family.starts_with("__"))
-    family.consume_back("_");
+  family = fx::getFunctionalName(family);
   return StringSwitch<StringRef>(family)
       .Cases({"addmm", "mm", "linear", "_addmm_activation"}, "matmul")
       .Cases({"bmm", "baddbmm", "matmul", "mv", "dot"}, "matmul")

@@ -6,6 +6,8 @@
 #include "KernelRun.h"
 #include "Sizes.h"
 
+#include "opprof/Dialect/FX/IR/Schema.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -177,7 +179,7 @@ Value Interpreter::launchLibrary(const Expr &call, StringRef name,
   std::vector<std::pair<Value, KernelParameter::Role>> values;
   // An operator whose name ends in an underscore writes its first argument.
   StringRef family = opFamily(name);
-  bool inPlace = family.ends_with("_") && !family.ends_with("__");
+  bool inPlace = fx::getFunctionalName(family) != family;
   bool hasOut = false;
   bool causal = false;
   for (auto [item, key] : zip(call.items.drop_front(), call.names)) {

@@ -3,6 +3,8 @@
 
 #include "GraphRun.h"
 
+#include "opprof/Dialect/FX/IR/Schema.h"
+
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace llvm;
@@ -899,7 +901,7 @@ AbstractValue GraphRunner::evaluatePointwise(uint32_t at, const Place &place) {
       product = apply("mul", {product, argument(*value, place)});
     return apply("add", {args[0], product});
   }
-  bool isInPlace = family.ends_with("_") && !family.ends_with("__");
+  bool isInPlace = fx::getFunctionalName(family) != family;
   if (isInPlace || family == "max" || family == "min")
     return AbstractValue::unknown();
   return applyOperator(family, args);

@@ -48,12 +48,10 @@ public:
   /// order. Twins have one value in each draw.
   static AbstractValue given(const IndexedGraph &graph, uint32_t node,
                              double offset, unsigned draw = 0) {
-    const std::vector<TensorInfo> &results = graph[node].results;
-    bool mayIndex = results.size() == 1 && (results.front().dtype == "int64" ||
-                                            results.front().dtype == "int32");
     uint32_t twin = graph.twin[node];
-    return mayIndex ? makeIndex(twin, offset, graph.placeLimits[twin], draw)
-                    : makeInput(twin, offset);
+    return graph.mayIndex(node)
+               ? makeIndex(twin, offset, graph.placeLimits[twin], draw)
+               : makeInput(twin, offset);
   }
   /// The number of a result's dimension, row-major steps between its elements.
   std::optional<Place> shapeOf(uint32_t node) const;

@@ -77,6 +77,7 @@ private:
   BodyValue callLambda(const BodyExpr &lambda);
   BodyValue loadFrom(const BodyValue &pointer);
   BodyValue loadAnywhere(const BodyValue &pointer);
+  bool shareMemory(unsigned first, unsigned second) const;
   void addOtherTurns(unsigned parameter, BodyValue &value) const;
   BodyValue readPlain(BodyValue value);
   BodyValue combine(AbstractValue value, ArrayRef<BodyValue> from);
@@ -127,6 +128,12 @@ BodyValue KernelRunner::combine(AbstractValue value, ArrayRef<BodyValue> from) {
 // Memory
 //===----------------------------------------------------------------------===//
 
+bool KernelRunner::shareMemory(unsigned first, unsigned second) const {
+  int32_t storage = arguments[first].storage;
+  return first == second ||
+         (storage >= 0 && storage == arguments[second].storage);
+}
+
 /// What is read by a name of its own may hold more than the store that the
 /// first element is from.
 void KernelRunner::addOtherTurns(unsigned parameter, BodyValue &value) const {
@@ -151,15 +158,12 @@ void KernelRunner::addOtherTurns(unsigned parameter, BodyValue &value) const {
 /// What stands at a place that is not known: anything that the kernel stored
 /// there, or else that the memory holds.
 BodyValue KernelRunner::loadAnywhere(const BodyValue &pointer) {
-  const KernelArgument &from = arguments[pointer.parameter];
   size_t count = arguments.size();
   BodyValue out = combine(AbstractValue::unknown(), pointer);
   out.loaded.resize(std::max<size_t>(out.loaded.size(), 2 * count));
   bool isWritten = false;
   for (const KernelStore &item : stores) {
-    const KernelArgument &to = arguments[item.parameter];
-    if (item.parameter != pointer.parameter &&
-        (to.storage < 0 || to.storage != from.storage))
+    if (!shareMemory(item.parameter, pointer.parameter))
       continue;
     isWritten = true;
     if (memory.reload(item.parameter, 0)) {
@@ -190,9 +194,7 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
   SmallBitVector written(count);
   for (const KernelStore &item : reverse(stores)) {
     const KernelArgument &to = arguments[item.parameter];
-    bool sameMemory = item.parameter == pointer.parameter ||
-                      (to.storage >= 0 && to.storage == from.storage);
-    if (!sameMemory)
+    if (!shareMemory(item.parameter, pointer.parameter))
       continue;
     double inside = place - to.offset;
     isShared = true;

@@ -136,6 +136,12 @@ struct IndexedGraph {
            (view[i] || fusible[i] ||
             graph->nodes[i].target == "operator.getitem");
   }
+  /// Whether it is one tensor of whole numbers, which may be places in another.
+  bool mayIndex(uint32_t i) const {
+    const std::vector<TensorInfo> &results = graph->nodes[i].results;
+    return results.size() == 1 && (results.front().dtype == "int64" ||
+                                   results.front().dtype == "int32");
+  }
   /// The operands that a node's value is computed from.
   llvm::ArrayRef<uint32_t> valueOperands(uint32_t i) const {
     llvm::ArrayRef<uint32_t> operands = graph->nodes[i].operands;

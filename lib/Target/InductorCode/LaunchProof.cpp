@@ -120,11 +120,16 @@ struct Match {
   LaunchProof cone;
 };
 
+/// What runs the graph, and what does so with reductions of a few elements done
+/// element by element.
+struct Runners {
+  GraphRunner runner, unrolled;
+};
+
 /// A run of the kernel, and of the graph, for another draw of the places that
 /// data gives.
-struct Redraw {
+struct Redraw : Runners {
   KernelResult result;
-  GraphRunner runner, unrolled;
 };
 
 /// The sum of a mean that a later launch divides by their number.
@@ -208,6 +213,7 @@ private:
                   ArrayRef<uint32_t> among);
   bool mayBe(const KernelStore &store, const Match &match) const;
   void redraw(GraphRunner::Sizes sizes);
+  Runners makeRunners(GraphRunner::Sizes sizes) const;
   std::optional<bool> agreesAgain(
       const KernelStore &store,
       function_ref<SmallVector<AbstractValue, 2>(Redraw &)> valuesIn) const;
@@ -391,17 +397,22 @@ void KernelProver::redraw(GraphRunner::Sizes sizes) {
   for (draw = 1; draw < kPlaceDraws; ++draw) {
     KernelResult result = runKernel(body, arguments, *this);
     redraws.push_back(std::make_unique<Redraw>(
-        Redraw{std::move(result), GraphRunner(graph, proof.held, sizes),
-               GraphRunner(graph, proof.held, sizes)}));
-    GraphRunner &runner = redraws.back()->runner;
-    GraphRunner &unrolled = redraws.back()->unrolled;
-    runner.withoutBias = unrolled.withoutBias = &proof.withoutBias;
-    runner.draw = unrolled.draw = draw;
-    unrolled.unrolls = true;
-    runner.unrollsWhole = unrolled.unrollsWhole =
-        body.language == KernelBody::Triton;
+        Redraw{makeRunners(sizes), std::move(result)}));
   }
   draw = 0;
+}
+
+/// For the draw that is looked at. `sizes` has to live as long as they do.
+Runners KernelProver::makeRunners(GraphRunner::Sizes sizes) const {
+  Runners made{GraphRunner(graph, proof.held, sizes),
+               GraphRunner(graph, proof.held, sizes)};
+  for (GraphRunner *runner : {&made.runner, &made.unrolled}) {
+    runner->withoutBias = &proof.withoutBias;
+    runner->draw = draw;
+    runner->unrollsWhole = body.language == KernelBody::Triton;
+  }
+  made.unrolled.unrolls = true;
+  return made;
 }
 
 /// Whether one of the values is what is stored, in every further draw; none
@@ -769,12 +780,7 @@ void KernelProver::addAsserted(const LaunchOperand &operand,
 bool KernelProver::runOnce() {
   KernelResult result = runKernel(body, arguments, *this);
   auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
-  GraphRunner runner(graph, proof.held, sizes);
-  GraphRunner unrolled(graph, proof.held, sizes);
-  runner.withoutBias = unrolled.withoutBias = &proof.withoutBias;
-  unrolled.unrolls = true;
-  runner.unrollsWhole = unrolled.unrollsWhole =
-      body.language == KernelBody::Triton;
+  auto [runner, unrolled] = makeRunners(sizes);
   redraws.clear();
   if (result.readsByData)
     redraw(sizes);

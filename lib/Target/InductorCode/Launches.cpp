@@ -135,13 +135,8 @@ void IndexedGraph::findPlaceLimits(
     function_ref<std::optional<int64_t>(const Dim &)> sizeOf) {
   // Of a size that is not known: beyond what any view divides by.
   constexpr int64_t kUnknownLimit = 1 << 20;
-  auto isWhole = [&](uint32_t at) {
-    const std::vector<TensorInfo> &results = graph->nodes[at].results;
-    return results.size() == 1 &&
-           (results[0].dtype == "int64" || results[0].dtype == "int32");
-  };
   auto limit = [&](uint32_t at, int64_t by) {
-    if (isWhole(at) && by > 0 && (!placeLimits[at] || by < placeLimits[at]))
+    if (mayIndex(at) && by > 0 && (!placeLimits[at] || by < placeLimits[at]))
       placeLimits[at] = by;
   };
   auto sizeAt = [&](const GraphNode &table, int64_t dim) {
@@ -166,12 +161,11 @@ void IndexedGraph::findPlaceLimits(
     if (table && node.args.size() > 1) {
       StringRef name = family[i];
       name.consume_front("_unsafe_");
-      if (name.starts_with("index") || name == "embedding") {
+      if (name.starts_with("index"))
         if (const json::Array *list = listOf(&node.args[1]))
           for (auto [dim, member] : enumerate(*list))
             if (std::optional<uint32_t> index = nodeOf(member))
               limit(*index, sizeAt(graph->nodes[*table], dim));
-      }
       std::optional<int64_t> dim = node.args[1].getAsInteger();
       if (namesDimension(name) && dim && node.args.size() > 2)
         if (std::optional<uint32_t> index = nodeOf(node.args[2]))

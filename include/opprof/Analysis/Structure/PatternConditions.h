@@ -77,6 +77,10 @@ bool isReturned(mlir::Value value);
 /// adds one to every cast. It takes nothing of what the tensor holds.
 bool onlyAsserts(mlir::Operation *op);
 
+/// True for a node that asks for no more than the type of `value`: such an
+/// assertion, or a cast of something else to the same type.
+bool asksForTypeOnly(mlir::Operation *user, mlir::Value value);
+
 /// The strides of a view that makes `shape` of a tensor of `sizes` and
 /// `strides`, or none where such a tensor has no such view.
 std::optional<llvm::SmallVector<int64_t>>
