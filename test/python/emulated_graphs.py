@@ -2,10 +2,23 @@
 
 import contextlib
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
+from programs import import_program
+
+from opprof.backend.emit import emit
+
+
+def backend_with(strategy: dict[str, Any], file: Path) -> ModuleType:
+    """A backend without rewrites, emitted to `file`, that compiles by a strategy."""
+    backend = import_program(emit([], file)[0])
+    backend.STRATEGY = backend.Strategy(**strategy)
+    if backend.STRATEGY.cuda_graph:
+        emulate(backend)
+    return backend
 
 
 def emulate(backend: ModuleType) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from emulated_graphs import backend_with
 from programs import import_program
 from torch import Tensor, nn
 from torch._dynamo.backends.registry import lookup_backend
@@ -42,9 +43,8 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModuleTy
     torch._dynamo.reset()
     torch.manual_seed(0)
     name = "".join(c if c.isalnum() else "_" for c in request.node.name)
-    file, _ = emit([], tmp_path / f"{name}.py")
-    module = import_program(file)
-    module.STRATEGY = module.Strategy(**STRATEGIES.get(getattr(request, "param", ""), {}))
+    strategy = STRATEGIES.get(getattr(request, "param", ""), {})
+    module = backend_with(strategy, tmp_path / f"{name}.py")
     yield module
     module.check_weights_every(0)
 

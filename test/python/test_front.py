@@ -13,13 +13,11 @@ from typing import Any
 
 import pytest
 import torch
-from emulated_graphs import emulate
-from programs import import_program
+from emulated_graphs import backend_with
 from test_backend import CHANGES, STRATEGIES, Merged, errors, errors_in_threads, step
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
-from opprof.backend.emit import emit
 from opprof.backend.emitted.watch import Unknown, Watch
 
 SETTINGS = {"factor": 2.0}
@@ -73,10 +71,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModuleTy
     torch._dynamo.reset()
     torch.manual_seed(0)
     name = "".join(c if c.isalnum() else "_" for c in request.node.name)
-    module = import_program(emit([], tmp_path / f"{name}.py")[0])
-    module.STRATEGY = module.Strategy(**ALL[getattr(request, "param", "prologue")])
-    if module.STRATEGY.cuda_graph:
-        emulate(module)
+    module = backend_with(ALL[getattr(request, "param", "prologue")], tmp_path / f"{name}.py")
     yield module
     module.check_weights_every(0)
     SETTINGS["factor"] = 2.0

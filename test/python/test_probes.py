@@ -23,14 +23,11 @@ from typing import Any
 
 import pytest
 import torch
-from emulated_graphs import emulate
-from programs import import_program
+from emulated_graphs import backend_with
 from torch import Tensor, nn
 from torch._dynamo.backends.debugging import aot_eager
 from torch.nn import functional
 from torch.nn.utils import parametrizations, prune
-
-from opprof.backend.emit import emit
 
 STRATEGIES: dict[str, dict[str, Any]] = {
     "training": {"prologue": True, "training": True, "tf32": True},
@@ -1405,10 +1402,8 @@ def backend(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ModuleType]:
     name = request.param.replace(" ", "_")
-    module = import_program(emit([], tmp_path_factory.mktemp(name) / f"probed_{name}.py")[0])
-    module.STRATEGY = module.Strategy(**STRATEGIES[request.param])
-    if module.STRATEGY.cuda_graph:
-        emulate(module)
+    file = tmp_path_factory.mktemp(name) / f"probed_{name}.py"
+    module = backend_with(STRATEGIES[request.param], file)
     if COMPILER != "inductor":
         module.compile_fx = lambda graph, inputs, **options: aot_eager(graph, inputs)
     yield module

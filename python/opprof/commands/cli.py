@@ -51,6 +51,10 @@ class _Version(argparse.Action):
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
+def _say_written(file: object) -> None:
+    print(printable(f"wrote {file}"), file=sys.stderr)
+
+
 def _export(options: argparse.Namespace) -> None:
     of_archive = TorchScriptOptions(options.method, options.input, options.freeze, options.sandbox)
     check_script(Path(options.script))
@@ -76,7 +80,7 @@ def _export(options: argparse.Namespace) -> None:
         with program_output_on_stderr():
             written = export_script(options.script, options.output, options.stage, options.weights)
     for file in written:
-        print(printable(f"wrote {file}"), file=sys.stderr)
+        _say_written(file)
 
 
 def _add_export(commands: _Commands) -> None:
@@ -429,13 +433,13 @@ def _report(options: argparse.Namespace) -> None:
         if options.ceilings is not None:
             raise OpprofError("--ceilings changes no table", remedy="leave it out")
         for file in load(options.files[0]).to_parquet(options.parquet):
-            print(printable(f"wrote {file}"), file=sys.stderr)
+            _say_written(file)
     elif options.perfetto is not None:
         if options.ceilings is not None:
             raise OpprofError("--ceilings changes no timeline", remedy="leave it out")
         sys.stdout.write(report_perfetto(options.files, options.perfetto))
         if str(options.perfetto) != "-":
-            print(printable(f"wrote {options.perfetto}"), file=sys.stderr)
+            _say_written(options.perfetto)
     elif options.json:
         sys.stdout.write(report_json(options.files, ceilings=options.ceilings))
     elif options.html is not None:
@@ -443,7 +447,7 @@ def _report(options: argparse.Namespace) -> None:
         if str(options.html) == "-":
             sys.stdout.write(page)
         else:
-            print(printable(f"wrote {options.html}"), file=sys.stderr)
+            _say_written(options.html)
     else:
         print(report_text(options.files, width=options.width, ceilings=options.ceilings), end="")
 
@@ -503,7 +507,7 @@ def _ceilings(options: argparse.Namespace) -> None:
     found = measure_ceilings(torch.device(kind), options.seconds)
     found.write(options.output)
     print(found.as_text(), end="")
-    print(printable(f"wrote {options.output}"), file=sys.stderr)
+    _say_written(options.output)
 
 
 def _add_ceilings(commands: _Commands) -> None:
@@ -957,7 +961,7 @@ def _emit(options: argparse.Namespace) -> None:
     check_model(options.model)
     write = emit_skeleton if options.skeleton else emit_backend
     for file in write(options.rewrites, options.output, options.model):
-        print(printable(f"wrote {file}"), file=sys.stderr)
+        _say_written(file)
 
 
 def _add_emit(commands: _Commands) -> None:

@@ -60,12 +60,16 @@ def libraries(folder: str, torch: ModuleType, names: tuple[str, str]) -> str:
         raise BuildError(str(error)) from error
 
 
+def _parts(names: tuple[str, str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """What can be built for this Python: the names of libraries, each with its sources."""
+    yield names[0], OBSERVER
+    if names[1] and _python_headers():
+        yield names[1], FRAMES
+
+
 def _has(folder: str, names: tuple[str, str]) -> bool:
     """Whether a folder holds all that could be built."""
-    observer, frames = (os.path.join(folder, name) for name in names)
-    return os.path.isfile(observer) and (
-        not names[1] or os.path.isfile(frames) or not _python_headers()
-    )
+    return all(os.path.isfile(os.path.join(folder, name)) for name, _ in _parts(names))
 
 
 def _python_headers() -> str:
@@ -80,9 +84,9 @@ def _cached(sources: str, torch: ModuleType, names: tuple[str, str]) -> str:
         return folder
     # Of the processes of a program one builds, and the others wait for it.
     with _locked(os.path.join(folder, f"{names[0]}.lock")):
-        for name, patterns in zip(names, (OBSERVER, FRAMES), strict=True):
+        for name, patterns in _parts(names):
             path = os.path.join(folder, name)
-            if not name or os.path.isfile(path) or (patterns is FRAMES and not _python_headers()):
+            if os.path.isfile(path):
                 continue
             try:
                 _build_once(sources, path, patterns, torch, os.path.join(folder, names[0]))
@@ -193,10 +197,9 @@ def _build_once(
 def build(sources: str, folder: str, torch: ModuleType, names: tuple[str, str]) -> None:
     """Builds both libraries into `folder`, whatever is there; raises BuildError."""
     observer = os.path.join(folder, names[0])
-    for name, patterns in zip(names, (OBSERVER, FRAMES), strict=True):
-        if name and (patterns is OBSERVER or _python_headers()):
-            path = os.path.join(folder, name)
-            _build(_compiler(torch), sources, path, patterns, torch, observer)
+    for name, patterns in _parts(names):
+        path = os.path.join(folder, name)
+        _build(_compiler(torch), sources, path, patterns, torch, observer)
 
 
 def _build(
@@ -217,7 +220,7 @@ def _build(
     ]
     if patterns is FRAMES:
         command += ["-Wl,-rpath,$ORIGIN", f"-isystem{_python_headers()}"]
-    command += [path for pattern in patterns for path in _files(sources, pattern)]
+    command += [source for pattern in patterns for source in _files(sources, pattern)]
     if patterns is FRAMES:
         command.append(observer)
     command += [f"{own}/lib/libtorch_cpu.so", f"{own}/lib/libc10.so"]
