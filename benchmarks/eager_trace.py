@@ -79,6 +79,15 @@ def make(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     return First(transformers.T5EncoderModel(config)), words
 
 
+def make_repeatable(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    """The model without what dropout draws, so that the export and each run compute the same."""
+    model, inputs = make(name)
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return model, inputs
+
+
 #: What makes room, or only asks.
 _NO_KERNEL = ("empty", "resize", "result_type", "item", "_local_scalar_dense", "is_", "size")
 
@@ -176,10 +185,7 @@ def nodes_of_runs(trace: dict[str, Any], graph: dict[str, Any]) -> dict[str, set
 
 def judge_as_device(name: str, train: bool) -> dict[str, Any]:
     """Shares of kernel time on the right node, with ids and without."""
-    model, inputs = make(name)
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
+    model, inputs = make_repeatable(name)
     kept: list[Any] = []
     result: dict[str, Any] = {"model": name, "train": train}
     with tempfile.TemporaryDirectory() as scratch:
@@ -213,10 +219,7 @@ def judge_as_device(name: str, train: bool) -> dict[str, Any]:
 
 
 def judge(name: str, train: bool, device: str, by: str) -> dict[str, Any]:
-    model, inputs = make(name)
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
+    model, inputs = make_repeatable(name)
     folder = Path(tempfile.mkdtemp())
     profile = test_eager_trace.profiled(
         model.to(device).train(train),

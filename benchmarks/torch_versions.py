@@ -4,7 +4,7 @@
     python benchmarks/torch_versions.py --table benchmarks/results/torch-versions.jsonl     the table of docs/torch-versions.md
 
 `.ci/wheel VERSION…` runs it in an environment of each version. `opprof` is that of this Python; what is linked to LibTorch is looked for in
-$OPPROF_TOOLS_DIR and $OPPROF_OBSERVER_LIBRARIES, and where it is not there, the checks that need it are left out and noted as such.
+$OPPROF_TOOLS_DIR, and where it is not there, the checks that need it are left out and noted as such. The observer is built at first use.
 The exit status is 1 where a check fails. Counts are noted beside, as a version on which less has its module or line fails nothing.
 """
 
@@ -272,12 +272,15 @@ def export_stages(work: Path) -> dict[str, Any]:
 
 @check
 def launches_prove(work: Path) -> dict[str, Any]:
-    """Launches of the profiles, by values."""
-    return {
+    """Launches of the profiles that were made, by values."""
+    facts: dict[str, Any] = {
         name: " ".join(opprof("launches", work / f"run-{name}", "--prove").split())[-160:]
         for name in OWN
         if (work / f"run-{name}").is_dir()
     }
+    if not facts:
+        raise LeftOutError("no profile was made")
+    return facts
 
 
 @check
@@ -428,7 +431,7 @@ SHOWN = {
 
 
 def print_table(file: Path) -> None:
-    """What was recorded, a column for each version: the newest build of it."""
+    """What was recorded, a column for each build."""
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     builds = sorted(
         {row["torch"] for row in rows},
@@ -443,8 +446,11 @@ def print_table(file: Path) -> None:
         for build in builds:
             row = cells.get((name, build))
             text = "not tried" if row is None else row["outcome"]
-            if row is not None and fact is not None and fact in row.get("facts", {}):
-                text = f"{100 * row['facts'][fact]:.1f} %"
+            facts = {} if row is None else row.get("facts", {})
+            if fact in facts:
+                text = f"{100 * facts[fact]:.1f} %"
+            elif name == "launches prove" and facts:
+                text += f" for {len(facts)} of {len(OWN)} models"
             shown.append(text)
         print(f"| {name}{f', {meaning}' if meaning else ''} | {' | '.join(shown)} |")
 
