@@ -151,10 +151,15 @@ def as_device(trace: dict[str, Any], ids: bool) -> dict[str, Any]:
                 "args": {**known, "device": 0, "stream": 7, "context": 1},
             }
         )
-    if not ids:
-        for event in events:
-            for key in ("External id", "correlation"):
-                event.get("args", {}).pop(key, None)
+    return trace if ids else without_ids(trace)
+
+
+def without_ids(trace: dict[str, Any]) -> dict[str, Any]:
+    """The trace without what says which call launched a kernel."""
+    trace = copy.deepcopy(trace)
+    for event in trace["traceEvents"]:
+        for key in ("External id", "correlation"):
+            event.get("args", {}).pop(key, None)
     return trace
 
 
@@ -239,13 +244,9 @@ def judge(name: str, train: bool, device: str, by: str) -> dict[str, Any]:
     if by == "modules":
         right = {"right_of_judged": judge_modules(profile)}
     else:
-        judged = test_eager_trace.judge_functions(
-            profile,
-            nodes_of_runs(
-                json.loads((folder / "trace.json").read_text()),
-                json.loads((folder / "graph.json").read_text()),
-            ),
-        )
+        trace = json.loads((folder / "trace.json").read_text())
+        nodes = nodes_of_runs(trace, json.loads((folder / "graph.json").read_text()))
+        judged = test_eager_trace.judge_functions(profile, nodes)
         right = {
             f"right_of_{where}": round(judged[f"{where} right"] / judged[where], 5)
             for where in ("all", "function", "backward", "accumulate")
@@ -257,6 +258,10 @@ def judge(name: str, train: bool, device: str, by: str) -> dict[str, Any]:
             for key, value in judged.items()
             if key.startswith("wrong at") or key == "all missing"
         }
+        if device == "cuda":
+            profile = test_eager_trace.joined(without_ids(trace), folder)
+            alone = test_eager_trace.judge_functions(profile, nodes)
+            right["right_without_ids"] = round(alone["all right"] / max(1, alone["all"]), 5)
     return {
         "model": name,
         "train": train,

@@ -12,11 +12,11 @@ from programs import import_program
 from opprof.backend.emit import emit
 
 
-def backend_with(strategy: dict[str, Any], file: Path) -> ModuleType:
-    """A backend without rewrites, emitted to `file`, that compiles by a strategy."""
+def backend_with(strategy: dict[str, Any], file: Path, emulated: bool = True) -> ModuleType:
+    """A backend without rewrites, emitted to `file`, that compiles by a strategy; its CUDA graphs are emulated but where there is a GPU for them."""
     backend = import_program(emit([], file)[0])
     backend.STRATEGY = backend.Strategy(**strategy)
-    if backend.STRATEGY.cuda_graph:
+    if emulated and backend.STRATEGY.cuda_graph:
         emulate(backend)
     return backend
 

@@ -2,7 +2,8 @@
 
 A probe is a function that is given what compiles a model, and returns what it saw. It runs with the model as it is, with torch.compile,
 and with a backend both ways of using it. Where torch.compile sees what the model itself gives, the backend has to; where it raises, the
-backend raises the same or is right. Graphs run as they are traced, in Inductor's place, but with OPPROF_PROBES=inductor.
+backend raises the same or is right. Graphs run as they are traced, in Inductor's place, but with OPPROF_PROBES=inductor; on a GPU with
+OPPROF_PROBES_DEVICE=cuda, where CUDA graphs are those of the device.
 """
 
 import copy
@@ -47,6 +48,10 @@ if "OPPROF_PROBES" in os.environ:
         "frozen float16": {"prologue": True, "freeze": True, "precision": torch.float16},
         "graph": {"prologue": True, "cuda_graph": True},
     }
+DEVICE = os.environ.get("OPPROF_PROBES_DEVICE", "cpu")
+if DEVICE != "cpu":
+    # Not set_default_device(): that is a mode of Python's in which every call runs, and programs have no shortcuts under one.
+    torch.set_default_tensor_type(torch.cuda.FloatTensor)
 COMPILER = "inductor" if os.environ.get("OPPROF_PROBES") == "inductor" else "aot_eager"
 
 Make = Callable[[nn.Module], Any]
@@ -302,7 +307,7 @@ def tables_grown_where_they_are(make: Make) -> list[Any]:
 def autocast_within(make: Make) -> list[Any]:
     class Within(Small):
         def forward(self, x: Tensor) -> Tensor:
-            with torch.autocast("cpu", torch.bfloat16):
+            with torch.autocast(DEVICE, torch.bfloat16):
                 return super().forward(x).float()
 
     _, program = ready(make, Within)
@@ -314,7 +319,7 @@ def float32_within(make: Make) -> list[Any]:
     class Within(Small):
         def forward(self, x: Tensor) -> Tensor:
             y = super().forward(x)
-            with torch.autocast("cpu", enabled=False):
+            with torch.autocast(DEVICE, enabled=False):
                 return y / (y.float() * 1e4).square().sum(-1, keepdim=True)
 
     _, program = ready(make, Within)
@@ -399,7 +404,7 @@ def double_all_along(make: Make) -> list[Any]:
 def autocast_around(make: Make) -> list[Any]:
     _, program = ready(make)
     seen = twice(program, x())
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
         seen += twice(program, x())
     return seen + twice(program, x())
 
@@ -603,7 +608,7 @@ def checkpointed(make: Make) -> list[Any]:
 @probe
 def clipped_and_scaled(make: Make) -> list[Any]:
     model, program = ready(make)
-    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    scaler = torch.amp.GradScaler(DEVICE, init_scale=64.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(2):
         optimizer.zero_grad()
@@ -990,7 +995,7 @@ def layouts_of_results(make: Make) -> list[Any]:
 @probe
 def results_in_numpy(make: Make) -> list[Any]:
     _, program = ready(make)
-    arrays = [quiet(program, x()).numpy() for _ in range(4)]
+    arrays = [quiet(program, x()).cpu().numpy() for _ in range(4)]
     return [torch.from_numpy(array.copy()) for array in arrays]
 
 
@@ -1403,7 +1408,7 @@ def backend(
 ) -> Iterator[ModuleType]:
     name = request.param.replace(" ", "_")
     file = tmp_path_factory.mktemp(name) / f"probed_{name}.py"
-    module = backend_with(STRATEGIES[request.param], file)
+    module = backend_with(STRATEGIES[request.param], file, emulated=DEVICE == "cpu")
     if COMPILER != "inductor":
         module.compile_fx = lambda graph, inputs, **options: aot_eager(graph, inputs)
     yield module

@@ -104,17 +104,32 @@ def written_inputs(graph: fx.GraphModule) -> set[int]:
 _CHECKING = ("_assert_async", "binary_cross_entropy")
 
 
-def may_stop(graph: fx.GraphModule) -> bool:
-    """Whether the graph may stop a device for good where it is given numbers of another model's: places in a table that was larger.
+def stopping_inputs(graph: fx.GraphModule) -> set[int] | None:
+    """Positions of the inputs that decide whether a run stops the device for good; None where none does.
 
-    It takes whole numbers, or checks what it is given.
+    A kernel stops it that is given what another model would take: places in a table that was larger, or what is checked. It depends on
+    what nodes read that take whole numbers, or check what they are given.
     """
-    return any(
-        operator_name(node) in _CHECKING
-        or any(_holds_places(operand.meta.get("val")) for operand in node.all_input_nodes)
+    reached = {
+        operand
         for node in graph.graph.nodes
         if node.op != "output"
-    )
+        and (
+            operator_name(node) in _CHECKING
+            or any(_holds_places(operand.meta.get("val")) for operand in node.all_input_nodes)
+        )
+        for operand in node.all_input_nodes
+    }
+    if not reached:
+        return None
+    inputs = placeholders_of(graph)
+    if Effects(graph).written:
+        # What a value is made of is more than what its node reads.
+        return set(range(len(inputs)))
+    for node in reversed(graph.graph.nodes):
+        if node in reached:
+            reached.update(node.all_input_nodes)
+    return {position for position, node in enumerate(inputs) if node in reached}
 
 
 def _holds_places(value: Any) -> bool:

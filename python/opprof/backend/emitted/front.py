@@ -164,6 +164,13 @@ class Shortcut:
         fixed = {id(value): value for value in [*self._held, *watch.tensors]}
         self._fixed = [value for key, value in fixed.items() if key not in leaves]
         self._metadata = tensor_guards(self._fixed)
+        # Those on which it depends whether a replay may stop the device; None where it cannot.
+        self._stopping: list[torch.Tensor] | None = None
+        if self.program.stopping is not None:
+            known = {id(value) for value in self._fixed}
+            reached = [inputs[i] for i in sorted(self.program.stopping)]
+            self._stopping = [value for value in reached if id(value) in known]
+            self._stopping_metadata = tensor_guards(self._stopping)
         self._build = self._builder(result, outputs, leaves)
 
     def _builder(
@@ -223,16 +230,28 @@ class Shortcut:
         """True where all that does not come with the call is as it was."""
         return bool(self.watch.holds() and self._metadata.check(*self._fixed))
 
+    def _is_unchanged(self) -> bool:
+        """The rest of it, after `_is_safe`."""
+        if self._stopping is None:
+            return self._holds()
+        return bool(self._metadata.check(*self._fixed))
+
+    def _is_safe(self) -> bool:
+        """True where a replay can stop the device only if the model as it is would."""
+        own = self._stopping
+        if own is None:
+            return True
+        return bool(self.watch.holds() and (not own or self._stopping_metadata.check(*own)))
+
     def call(self, leaves: Sequence[Any], *, hand_out: bool) -> tuple[bool, Any]:
         """Whether the program's result is the model's, and that."""
         program, pool = self.program, (*leaves, *self._held)
         if program.strategy.cuda_graph:
-            # Of what another model would take, a replay may stop the device for good.
-            if program.may_stop and not self._holds():
-                return False, None
             # It writes nothing but its own buffers otherwise: what decides is looked at while the GPU works.
+            if not self._is_safe():
+                return False, None
             values = self._replay(self._pick_data(pool), hand_out)
-            if not program.may_stop and not self._holds():
+            if not self._is_unchanged():
                 return False, None
             if values is None:
                 values = program(*self._pick_inputs(pool))
