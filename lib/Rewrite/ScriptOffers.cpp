@@ -17,12 +17,29 @@ using namespace opprof;
 using namespace opprof::fx;
 using namespace opprof::rewrite;
 
+/// Whether the node normalizes the result of a convolution by constants.
+static bool normalizesConvolution(NodeOp node) {
+  if (!node.getTarget().contains("batch_norm") || !node.getNumOperands())
+    return false;
+  auto product = node.getOperand(0).getDefiningOp<NodeOp>();
+  return product && product.getTarget().starts_with("aten.conv");
+}
+
 /// What the model says of one node. Only products wait for a launch of their
 /// own: the rest is fused with what is around it.
 static double getNodeNs(NodeOp node, const DeviceCeilings &device) {
   OperatorCost cost = getNodeCost(node);
   if (cost.kind == WorkKind::View)
     return 0;
+  // On a GPU Inductor adds a convolution's bias in a pass of its own, in which
+  // a normalization costs its constants and no more.
+  if (device.isGPU && normalizesConvolution(node)) {
+    double constants = 0;
+    for (Value operand : node.getOperands().drop_front())
+      constants += static_cast<double>(
+          getTensorShape(operand.getType()).getNumBytes().value_or(0));
+    return getRooflineNs(0, constants, device.fp32.rate, device.memory.rate);
+  }
   bool isMatrix = cost.kind == WorkKind::Matrix;
   auto type = dyn_cast<RankedTensorType>(node.getType());
   auto bytes = type ? getElementBytes(type.getElementType()) : std::nullopt;

@@ -664,6 +664,30 @@ def test_a_candidate_that_chooses_kernels_for_too_long_is_left_out(
     assert names_of(found.kept) == ["half"]
 
 
+def test_an_ablation_that_chooses_kernels_for_too_long_is_left_out(
+    searching: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(product({"half": 0.5, "tuned": 0.8}), strategies={"tuned": {"autotune": "True"}})
+    build = table.build
+    monkeypatch.setattr(explore, "_TUNING_SECONDS", 0.2)
+    monkeypatch.setattr(Clock, "elapsed", property(lambda self: 0.0))
+
+    def slow(scripts: Sequence[Script]) -> Built:
+        # Kernels of float32 are others than those of the half that was chosen before.
+        while names_of(scripts) == ["tuned"]:
+            with contextlib.suppress(Exception):
+                time.sleep(0.01)
+        return build(scripts)
+
+    monkeypatch.setattr(table, "build", slow)
+    found = searching(table, ["half", "tuned"]).found
+    assert names_of(found.kept) == ["half", "tuned"]
+    ablations = {ablation.without.name: ablation for ablation in found.ablations}
+    assert ablations["half"].gain is None
+    assert ablations["half"].reason == "left out: choosing its kernels takes longer than 1 s"
+    assert ablations["tuned"].gain is not None
+
+
 def test_what_is_ended_cleans_up_and_leaves_no_thread_at_work() -> None:
     began, cleaned = [], []
     pool = ThreadPoolExecutor(2)

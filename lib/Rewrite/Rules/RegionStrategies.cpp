@@ -42,8 +42,9 @@ struct GraphFacts {
   Sight otherFloat;
   bool hasFloat32Weights = false;
   unsigned products = 0, convolutions = 0;
-  /// Bytes of the weights that products and convolutions take.
-  double productWeightBytes = 0;
+  /// Bytes of the weights that products and convolutions take, and of all that
+  /// convolutions read and write.
+  double productWeightBytes = 0, convolutionWeightBytes = 0;
   double convolutionBytes = 0;
   /// FLOPs of products, convolutions and attention, and all bytes.
   double matrixFlops = 0, bytes = 0;
@@ -63,6 +64,7 @@ GraphFacts &GraphFacts::operator+=(const GraphFacts &other) {
   products += other.products;
   convolutions += other.convolutions;
   productWeightBytes += other.productWeightBytes;
+  convolutionWeightBytes += other.convolutionWeightBytes;
   convolutionBytes += other.convolutionBytes;
   matrixFlops += other.matrixFlops;
   bytes += other.bytes;
@@ -92,6 +94,18 @@ static void collectTypeFacts(Type type, Operation *place, GraphFacts &facts,
   Type element = tensor.getElementType();
   if (isa<FloatType, ComplexType>(element) && !element.isF32())
     facts.otherFloat.note(place);
+}
+
+/// Bytes of the parameters that a node takes, as float32.
+static double getWeightBytes(GraphOp graph, NodeOp node) {
+  double bytes = 0;
+  for (Value operand : node.getOperands())
+    if (auto argument = dyn_cast<BlockArgument>(operand))
+      if (graph.getInputKind(argument.getArgNumber()) == "parameter")
+        if (auto type = dyn_cast<RankedTensorType>(operand.getType());
+            type && type.hasStaticShape())
+          bytes += 4.0 * static_cast<double>(type.getNumElements());
+  return bytes;
 }
 
 static GraphFacts collectFacts(GraphOp graph) {
@@ -127,15 +141,10 @@ static GraphFacts collectFacts(GraphOp graph) {
     if (isConvolution(node)) {
       ++facts.convolutions;
       facts.convolutionBytes += bytes;
+      facts.convolutionWeightBytes += getWeightBytes(graph, node);
     } else if (isMatrix) {
       ++facts.products;
-      for (Value operand : node.getOperands())
-        if (auto argument = dyn_cast<BlockArgument>(operand))
-          if (graph.getInputKind(argument.getArgNumber()) == "parameter")
-            if (auto type = dyn_cast<RankedTensorType>(operand.getType());
-                type && type.hasStaticShape())
-              facts.productWeightBytes +=
-                  4.0 * static_cast<double>(type.getNumElements());
+      facts.productWeightBytes += getWeightBytes(graph, node);
     }
     if (std::optional<double> time = prof::getTime(node)) {
       facts.allNs += *time;
@@ -265,14 +274,15 @@ void Strategies::recommendFreezing() {
       });
   if (!graphs)
     return;
-  // Each layout is a read and a write of the weights; each convolution that is
-  // followed by a normalization saves a pass over its result.
+  // Each layout is a read and a write of the weights; on a CPU each convolution
+  // that is followed by a normalization saves a pass over its result.
   double saves = 1e9 *
                  (2 * graphs->productWeightBytes + graphs->convolutionBytes) /
                  device.memory.rate;
-  // A GPU's GEMMs take weights as they lie.
+  // A GPU's GEMMs take weights as they lie; the pass over a convolution's
+  // result stays there, as Inductor adds the bias in it.
   if (device.isGPU)
-    saves = 1e9 * graphs->convolutionBytes / device.memory.rate;
+    saves = 1e9 * 2 * graphs->convolutionWeightBytes / device.memory.rate;
   offer(makeStrategy(
       first, kFreeze,
       (Twine(graphs->products + graphs->convolutions) +
@@ -365,9 +375,9 @@ const Rule rewrite::kFreeze = {
     "freeze", "weights-laid-out-in-every-call",
     "products or convolutions, and parameters of float32; weights that the "
     "graph writes stay inputs",
-    "bytes of two passes over the results of convolutions (on a CPU also over "
-    "the weights of products) / memory bandwidth, at most half of the kernel "
-    "time",
+    "bytes of two passes over the weights of convolutions (on a CPU over those "
+    "of products, and one over what convolutions read and write) / memory "
+    "bandwidth, at most half of the kernel time",
     [](ArrayRef<GraphOp> graphs, const Evidence &evidence, Offers &offers) {
       Strategies(graphs, evidence, offers).recommendFreezing();
     }};

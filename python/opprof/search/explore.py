@@ -2,7 +2,8 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -477,14 +478,25 @@ class Search:
             return False
         return self.ahead.wait_for(self.workshop.job(scripts), self.clock.left - needed - 1)
 
-    def _build_and_judge(self, scripts: list[Script]) -> Trial:
+    @contextlib.contextmanager
+    def _building(self, scripts: Sequence[Script]) -> Iterator[None]:
+        """Ends what chooses kernels by timing them, where that takes longer than it may, with TimeIsUp that says so."""
         limit = self._tuning_limit() if any(map(self._tunes, scripts)) else None
         try:
             with self._tuning(limit), limited(limit):
-                built, instead = self._arrange(scripts)
+                yield
         except TimeIsUp as up:
             self.subject.restore()
-            return self._end(scripts, End.LEFT_OUT, f"choosing its kernels {up}", seconds=limit)
+            raise TimeIsUp(f"choosing its kernels {up}") from None
+
+    def _build_and_judge(self, scripts: list[Script]) -> Trial:
+        begin = time.monotonic()
+        try:
+            with self._building(scripts):
+                built, instead = self._arrange(scripts)
+        except TimeIsUp as up:
+            seconds = time.monotonic() - begin
+            return self._end(scripts, End.LEFT_OUT, str(up), seconds=seconds)
         return self._judge(scripts, built, instead)
 
     def _why_pointless(self, scripts: list[Script]) -> tuple[str, int] | None:
@@ -627,10 +639,17 @@ class Search:
         programs: dict[str, tuple[Script, Program]] = {}
         for script in self.found.kept:
             rest = [other for other in self.found.kept if other is not script]
-            if not self.workshop.is_built(rest) and not self._is_in_time(rest):
+            tunes = any(map(self._tunes, rest))
+            if not self.workshop.is_built(rest) and not self._is_in_time(rest, tunes=tunes):
                 self._note_ablation(script, None, reason=f"left out: {BOX_OVER}")
                 continue
-            built = self._build(rest)
+            try:
+                # Without the rewrite there may be other kernels to choose.
+                with self._building(rest):
+                    built = self._build(rest)
+            except TimeIsUp as up:
+                self._note_ablation(script, None, reason=f"left out: {up}")
+                continue
             if built.failure is None and built.program is not None:
                 programs[f"without {script.path.name}"] = (script, built.program)
             else:
