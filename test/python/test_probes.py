@@ -173,6 +173,20 @@ def averaged(make: Make) -> list[Any]:
 
 
 @probe
+def averaged_as_on_a_gpu(make: Make) -> list[Any]:
+    """There these functions leave versions as they are."""
+    model, program = ready(make)
+    other, seen = Small(), twice(program, x())
+    own = tuple(model.parameters())
+    with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(own):
+        torch._foreach_lerp_([value.data for value in own], list(other.parameters()), 0.5)
+    seen += twice(program, x())
+    with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(own):
+        torch._foreach_mul_(own[:1], 2.0)
+    return seen + twice(program, x())
+
+
+@probe
 def averaged_model(make: Make) -> list[Any]:
     model, _ = ready(make)
     average = torch.optim.swa_utils.AveragedModel(model)

@@ -13,6 +13,7 @@ from torch import fx
 from opprof.backend.emitted.effects import written_inputs
 from opprof.backend.emitted.graphs import draws_numbers
 from opprof.backend.emitted.prologue import why_not_freeze
+from opprof.backend.emitted.weights import foreach_copy_
 
 # Captures of graphs, one at a time.
 _capture_lock = threading.RLock()
@@ -193,7 +194,7 @@ class CapturedGraph:
         if len(sources) == 1:
             self.targets[0].copy_(sources[0])
         elif sources:
-            torch._foreach_copy_(self.targets, sources)
+            foreach_copy_(self.targets, sources)
 
     def __call__(self, inputs: Sequence[torch.Tensor], *, hand_out: bool = False) -> list[Any]:
         """One call. With `hand_out`, results are not copied where the caller has dropped those of an earlier call."""
@@ -280,7 +281,7 @@ def _copies(values: Sequence[Any]) -> list[Any]:
     copies = {key: _bytes_of(storage) for key, storage in storages.items()}
     if copies:
         targets = [torch.empty_like(source) for source in copies.values()]
-        torch._foreach_copy_(targets, list(copies.values()))
+        foreach_copy_(targets, list(copies.values()))
         copies = dict(zip(copies, targets, strict=True))
     return [
         _same_part(value, copies[value.untyped_storage().data_ptr()].untyped_storage())

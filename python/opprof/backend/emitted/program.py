@@ -31,7 +31,7 @@ from opprof.backend.emitted.recurrent import put_together
 from opprof.backend.emitted.regions import cast_regions, why_not_regions
 from opprof.backend.emitted.status import GraphStatus
 from opprof.backend.emitted.tf32 import compile_with_tf32
-from opprof.backend.emitted.weights import Weights, checksum_of, weight_watch
+from opprof.backend.emitted.weights import Weights, checksum_of, foreach_copy_, weight_watch
 
 # Inductor compiles one program at a time, and Dynamo may be at it in another thread.
 _compile_lock: Any = getattr(torch._dynamo.convert_frame, "compile_lock", threading.RLock())
@@ -229,7 +229,7 @@ class Program:
                     # It reads these where they lie.
                     generation.made = old.made
                     if made:
-                        torch._foreach_copy_(list(old.made), list(made))
+                        foreach_copy_(list(old.made), list(made))
                 else:
                     put_together(self.main, made)
                     generation.made = tuple(made)

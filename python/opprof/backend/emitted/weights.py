@@ -2,14 +2,19 @@
 
 import functools
 import gc
+import inspect
+import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 
 
 @dataclass
@@ -40,10 +45,25 @@ def check_weights_every(calls: int) -> None:
     weight_watch.checked_every = calls
 
 
+class Steps(threading.local):
+    """Whether an optimizer is at a step in this thread."""
+
+    running = False
+
+
+_steps = Steps()
+
+
+def _note_step_begin(*_: Any) -> None:
+    _steps.running = True
+
+
 def _note_step(*_: Any) -> None:
+    _steps.running = False
     refresh()
 
 
+register_optimizer_step_pre_hook(_note_step_begin)
 register_optimizer_step_post_hook(_note_step)
 
 
@@ -85,6 +105,7 @@ class Weights:
         self.addresses = list(map(_address, values))
         # Versions only grow, so that no sum is that of other versions.
         self.versions = sum(map(_version, read))
+        self._storages = _storages_of(read)
         _held.add(self)
 
     def _forget(self, _: Any) -> None:
@@ -94,6 +115,11 @@ class Weights:
         """Gives up on these weights where one of the tensors is about to be another under the same name."""
         if not {id(tensor) for tensor in tensors}.isdisjoint(self._ids):
             self.alive, self._references = False, []
+
+    def note_write(self, storages: set[int]) -> None:
+        """Knows from now on that these were written, though no version tells of it."""
+        if not storages.isdisjoint(self._storages):
+            self.changes = -1
 
     def are(self, values: Sequence[torch.Tensor]) -> bool:
         """True for the same tensors, whatever was written to them."""
@@ -110,6 +136,46 @@ class Weights:
 
 
 _held: "weakref.WeakSet[Weights]" = weakref.WeakSet()
+
+
+def _storages_of(values: Iterable[torch.Tensor]) -> set[int]:
+    return {value.untyped_storage().data_ptr() for value in values}
+
+
+def _noted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that writes the tensors of its first list: on a GPU those of PyTorch leave the versions as they are."""
+
+    @functools.wraps(function)
+    def write(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if not torch.compiler.is_compiling() and _held:
+            _note_write(args[0] if args else kwargs.get("self", ()))
+        return result
+
+    return write
+
+
+def _note_write(values: Iterable[torch.Tensor]) -> None:
+    if _steps.running:
+        # Of which a refresh comes in any case; nobody has to look through all weights for each of its functions.
+        refresh()
+        return
+    try:
+        storages = _storages_of(values)
+    except (AttributeError, NotImplementedError, RuntimeError):
+        # Tensors of a class of their own.
+        refresh()
+        return
+    for weights in list(_held):
+        weights.note_write(storages)
+
+
+#: PyTorch's own, for what is no weight.
+foreach_copy_: Callable[..., Any] = inspect.unwrap(torch._foreach_copy_)
+
+for _name in dir(torch):
+    if _name.startswith(("_foreach_", "_fused_")) and _name.endswith("_"):
+        setattr(torch, _name, _noted(getattr(torch, _name)))
 
 
 def _let_go_first(swap: Callable[..., None]) -> Callable[..., None]:
