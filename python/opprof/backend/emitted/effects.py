@@ -1,6 +1,7 @@
 """Effects: which values of a graph share storage, and what each node writes."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -104,32 +105,77 @@ def written_inputs(graph: fx.GraphModule) -> set[int]:
 _CHECKING = ("_assert_async", "binary_cross_entropy")
 
 
-def stopping_inputs(graph: fx.GraphModule) -> set[int] | None:
-    """Positions of the inputs that decide whether a run stops the device for good; None where none does.
+# They give the same whole numbers again.
+_KEEPING_PLACES = frozenset(
+    [
+        "clone",
+        "contiguous",
+        "detach",
+        "expand",
+        "expand_as",
+        "flatten",
+        "getitem",
+        "int",
+        "long",
+        "narrow",
+        "permute",
+        "ravel",
+        "reshape",
+        "squeeze",
+        "t",
+        "to",
+        "transpose",
+        "unflatten",
+        "unsqueeze",
+        "view",
+    ]
+)
 
-    A kernel stops it that is given what another model would take: places in a table that was larger, or what is checked. It depends on
-    what nodes read that take whole numbers, or check what they are given.
+
+@dataclass
+class Stopping:
+    """What decides whether a run stops the device for good: a kernel stops it that is given what another model would take, places in a
+    table that was larger, or what is checked.
     """
-    reached = {
-        operand
+
+    # Positions of the graph's inputs that nodes read which take whole numbers, or check what they are given.
+    inputs: set[int]
+    # Whether callers' whole numbers are looked up as they are: then tables alone decide.
+    by_tables: bool
+
+
+def what_may_stop(graph: fx.GraphModule, data: Collection[int]) -> Stopping | None:
+    """None where no run stops a device. `data` are the positions of the inputs that each call gives."""
+    inputs = placeholders_of(graph)
+    checking = [node for node in graph.graph.nodes if operator_name(node) in _CHECKING]
+    taking = [
+        node
         for node in graph.graph.nodes
         if node.op != "output"
-        and (
-            operator_name(node) in _CHECKING
-            or any(_holds_places(operand.meta.get("val")) for operand in node.all_input_nodes)
-        )
-        for operand in node.all_input_nodes
-    }
-    if not reached:
+        and any(_holds_places(operand.meta.get("val")) for operand in node.all_input_nodes)
+    ]
+    if not checking and not taking:
         return None
-    inputs = placeholders_of(graph)
     if Effects(graph).written:
         # What a value is made of is more than what its node reads.
-        return set(range(len(inputs)))
+        return Stopping(set(range(len(inputs))), by_tables=False)
+    reached = {operand for node in (*checking, *taking) for operand in node.all_input_nodes}
     for node in reversed(graph.graph.nodes):
         if node in reached:
             reached.update(node.all_input_nodes)
-    return {position for position, node in enumerate(inputs) if node in reached}
+    given = {node for position, node in enumerate(inputs) if position in set(data)}
+    for node in graph.graph.nodes:
+        if not given.isdisjoint(node.all_input_nodes):
+            given.add(node)
+    changed = any(
+        node in given
+        and node.op != "placeholder"
+        and _holds_places(node.meta.get("val"))
+        and operator_name(node) not in _KEEPING_PLACES
+        for node in graph.graph.nodes
+    )
+    positions = {position for position, node in enumerate(inputs) if node in reached}
+    return Stopping(positions, by_tables=not checking and not changed)
 
 
 def _holds_places(value: Any) -> bool:

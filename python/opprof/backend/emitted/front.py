@@ -164,14 +164,26 @@ class Shortcut:
         fixed = {id(value): value for value in [*self._held, *watch.tensors]}
         self._fixed = [value for key, value in fixed.items() if key not in leaves]
         self._metadata = tensor_guards(self._fixed)
-        # Those on which it depends whether a replay may stop the device; None where it cannot.
-        self._stopping: list[torch.Tensor] | None = None
-        if self.program.stopping is not None:
-            known = {id(value) for value in self._fixed}
-            reached = [inputs[i] for i in sorted(self.program.stopping)]
-            self._stopping = [value for value in reached if id(value) in known]
-            self._stopping_metadata = tensor_guards(self._stopping)
+        self._stopping, self._stopping_watch = self._find_stopping(inputs, own)
+        self._stopping_metadata = tensor_guards(self._stopping or [])
         self._build = self._builder(result, outputs, leaves)
+
+    def _find_stopping(
+        self, inputs: Sequence[Any], weights: set[int]
+    ) -> tuple[list[torch.Tensor] | None, Watch]:
+        """The weights on which it depends whether a replay may stop the device, None where it cannot; and of what else that has to be
+        looked at before one.
+        """
+        stopping = self.program.stopping
+        if stopping is None:
+            return None, self.watch
+        known = {id(value) for value in self._fixed}
+        reached = [inputs[i] for i in sorted(stopping.inputs)]
+        tables = [value for value in reached if id(value) in known]
+        if not stopping.by_tables or not set(map(id, tables)) <= weights:
+            return tables, self.watch
+        # Which table is taken, and whether one is, a module decides that holds it.
+        return tables, self.watch.of_those_that_hold(tables)
 
     def _builder(
         self, result: Any, outputs: Sequence[Any], leaves: dict[int, int]
@@ -230,18 +242,13 @@ class Shortcut:
         """True where all that does not come with the call is as it was."""
         return bool(self.watch.holds() and self._metadata.check(*self._fixed))
 
-    def _is_unchanged(self) -> bool:
-        """The rest of it, after `_is_safe`."""
-        if self._stopping is None:
-            return self._holds()
-        return bool(self._metadata.check(*self._fixed))
-
     def _is_safe(self) -> bool:
         """True where a replay can stop the device only if the model as it is would."""
         own = self._stopping
         if own is None:
             return True
-        return bool(self.watch.holds() and (not own or self._stopping_metadata.check(*own)))
+        holds = self._stopping_watch.holds()
+        return bool(holds and (not own or self._stopping_metadata.check(*own)))
 
     def call(self, leaves: Sequence[Any], *, hand_out: bool) -> tuple[bool, Any]:
         """Whether the program's result is the model's, and that."""
@@ -251,7 +258,7 @@ class Shortcut:
             if not self._is_safe():
                 return False, None
             values = self._replay(self._pick_data(pool), hand_out)
-            if not self._is_unchanged():
+            if not self._holds():
                 return False, None
             if values is None:
                 values = program(*self._pick_inputs(pool))

@@ -15,7 +15,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from opprof.backend.emitted.cuda_graph import CapturedGraph, replace_by_copies, why_not_capture
 from opprof.backend.emitted.definitions import STRATEGY
-from opprof.backend.emitted.effects import stopping_inputs, written_inputs
+from opprof.backend.emitted.effects import what_may_stop, written_inputs
 from opprof.backend.emitted.graphs import forget_values
 from opprof.backend.emitted.interface import Strategy
 from opprof.backend.emitted.origin import Origin
@@ -163,7 +163,7 @@ class Program:
         self.strategy = choose(STRATEGY, graph, inputs, state)
         graph = at_precision(graph, inputs, self.strategy)
         self.written = written_inputs(graph)
-        self.stopping = stopping_inputs(graph)
+        self.stopping = what_may_stop(graph, set(range(len(inputs))) - set(weights))
         # Tensors of inference mode have no versions, so nothing is made of them.
         keeps = self.strategy.prologue or self.strategy.freeze or self.strategy.cuda_graph
         self.weights = [

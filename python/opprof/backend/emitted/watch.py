@@ -2,10 +2,12 @@
 
 import ast
 import builtins
+import copy
 import dataclasses
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from operator import getitem, is_
 from typing import Any
 
@@ -64,6 +66,8 @@ class Watch:
     def __init__(self, model: nn.Module, reads: Iterable[str], scope: dict[str, Any]) -> None:
         self._model, self._scope = model, scope
         self._dicts: dict[int, dict[Any, Any]] = {}
+        # The modules that the dictionaries of modules are of, and modules by themselves.
+        self._modules: dict[int, nn.Module] = {}
         self._lists: dict[int, list[Any]] = {}
         self._items: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
         self._attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
@@ -131,8 +135,29 @@ class Watch:
         except (AttributeError, KeyError):
             return False
         return all(map(is_, found, self._expected)) and all(
-            len(own) == len(copy) and all(map(is_, own, copy)) for own, copy in self._copies
+            len(own) == len(was) and all(map(is_, own, was)) for own, was in self._copies
         )
+
+    def of_those_that_hold(self, tensors: Sequence[torch.Tensor]) -> "Watch":
+        """The same, of modules only for those that hold one of the tensors, themselves or in a module of theirs."""
+        wanted = set(map(id, tensors))
+        holding = {
+            id(module)
+            for module in self._modules.values()
+            if not wanted.isdisjoint(map(id, chain(module.parameters(), module.buffers())))
+        }
+
+        def counts(value: Any) -> bool:
+            module = self._modules.get(id(value))
+            return module is None or id(module) in holding
+
+        own = copy.copy(self)
+        own._empty = list(filter(counts, self._empty))
+        dicts = [pair for pair in zip(self._filled, self._versions, strict=True) if counts(pair[0])]
+        own._filled, own._versions = [d for d, _ in dicts], [version for _, version in dicts]
+        typed = [pair for pair in zip(self._objects, self._types, strict=True) if counts(pair[0])]
+        own._objects, own._types = [o for o, _ in typed], [kind for _, kind in typed]
+        return own
 
     def knows(self, container: Any) -> bool:
         """True for an object that something watched holds: it was there before the call."""
@@ -147,12 +172,12 @@ class Watch:
 
     def _watch_module(self, module: nn.Module) -> None:
         own = vars(module)
-        self._typed[id(module)] = module
+        self._typed[id(module)] = self._modules[id(module)] = module
         if id(own) not in self._dicts:
-            self._watch_dict(own)
-            for name in _DECISIVE:
-                if isinstance(own.get(name), dict):
-                    self._watch_dict(own[name])
+            for value in (own, *map(own.get, _DECISIVE)):
+                if isinstance(value, dict):
+                    self._watch_dict(value)
+                    self._modules[id(value)] = module
 
     def _watch_classes(self, value: Any) -> None:
         """The class of an object, and the attributes that its classes have, but for those of PyTorch and Python."""
