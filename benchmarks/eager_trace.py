@@ -174,8 +174,10 @@ def nodes_of_runs(trace: dict[str, Any], graph: dict[str, Any]) -> dict[str, set
     }
 
     def by_function(labels: Iterable[str]) -> dict[str, list[str]]:
+        # What an export puts in by itself (`_set_grad_enabled`) has no number.
+        numbered = [label for label in labels if label.rpartition("_")[2].isdecimal()]
         found: dict[str, list[str]] = {}
-        for label in sorted(labels, key=lambda label: int(label.rpartition("_")[2])):
+        for label in sorted(numbered, key=lambda label: int(label.rpartition("_")[2])):
             found.setdefault(label.rpartition("_")[0], []).append(label)
         return found
 
