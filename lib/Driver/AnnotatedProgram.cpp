@@ -82,6 +82,18 @@ static LogicalResult addDynamoGraphs(ModuleOp module, ModuleOp from) {
   return success();
 }
 
+LogicalResult
+opprof::addCompiledGraphs(ModuleOp module,
+                          llvm::MutableArrayRef<CompiledGraph> compiled) {
+  for (CompiledGraph &graph : compiled) {
+    if (graph.dynamo && failed(addDynamoGraphs(module, *graph.dynamo)))
+      return failure();
+    if (graph.postGrad && failed(addPostGradGraphs(module, graph)))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult opprof::buildAnnotatedProgram(
     ModuleOp module, llvm::MutableArrayRef<CompiledGraph> compiled,
     ArrayRef<PartitionMap> partitions, const profile::Profile *profile) {
@@ -89,12 +101,8 @@ LogicalResult opprof::buildAnnotatedProgram(
   context->loadDialect<fx::FXDialect, inductor::InductorDialect,
                        prof::ProfDialect>();
   llvm::DenseSet<Operation *> before = prof::getOperations(module);
-  for (CompiledGraph &graph : compiled) {
-    if (graph.dynamo && failed(addDynamoGraphs(module, *graph.dynamo)))
-      return failure();
-    if (graph.postGrad && failed(addPostGradGraphs(module, graph)))
-      return failure();
-  }
+  if (failed(addCompiledGraphs(module, compiled)))
+    return failure();
   fx::NodeSymbols symbols(module);
   auto builder = OpBuilder::atBlockEnd(module.getBody());
   for (CompiledGraph &graph : compiled)

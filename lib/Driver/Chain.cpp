@@ -5,6 +5,7 @@
 #include "CompiledGraphs.h"
 #include "Recordings.h"
 
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/Transforms/Passes.h"
 #include "opprof/Driver/AnnotatedProgram.h"
 #include "opprof/Driver/Commands.h"
@@ -45,12 +46,11 @@ Error driver::importGraph(Session &session, StringRef source,
   return writeGraphFile(**module, target);
 }
 
-/// Finds the repeats of the run's graph, and writes them.
-static Error findPartitions(Session &session, const RunFolder &folder,
-                            ModuleOp graph, ProfileInputs &inputs) {
+/// Finds the repeats of `outlined`, which are outlined there, and writes them.
+static Error findRepeats(Session &session, const RunFolder &folder,
+                         OwningOpRef<ModuleOp> outlined,
+                         ProfileInputs &inputs) {
   session.progress("finding repeated subgraphs");
-  // What is found is outlined; the launches are of the graph as it was.
-  OwningOpRef<ModuleOp> outlined = graph.clone();
   fx::DedupPartitionsPassOptions options;
   options.partitionMap = folder.partitions();
   session.getContext().loadDialect<prof::ProfDialect>();
@@ -62,6 +62,40 @@ static Error findPartitions(Session &session, const RunFolder &folder,
   return writeFile(folder.partitions(), [&](llvm::raw_ostream &os) {
     writePartitionMaps(inputs.partitions, os);
   });
+}
+
+/// Finds the repeats of the run's graph, and writes them.
+static Error findPartitions(Session &session, const RunFolder &folder,
+                            ModuleOp graph, ProfileInputs &inputs) {
+  // The launches are of the graph as it was.
+  return findRepeats(session, folder, graph.clone(), inputs);
+}
+
+static OwningOpRef<ModuleOp> makeModule(Session &session) {
+  return ModuleOp::create(UnknownLoc::get(&session.getContext()));
+}
+
+/// The same where there is no exported graph: the repeats of what was lowered.
+static Error findPostGradPartitions(Session &session, const RunFolder &folder,
+                                    ArrayRef<CompiledGraph> compiled,
+                                    ProfileInputs &inputs) {
+  std::vector<CompiledGraph> graphs(compiled.size());
+  for (auto [graph, from, map] :
+       llvm::zip_equal(graphs, compiled, inputs.maps)) {
+    if (from.postGrad)
+      graph.postGrad = from.postGrad.get().clone();
+    graph.map.graph = map.graph;
+    graph.map.stage = map.stage;
+  }
+  OwningOpRef<ModuleOp> module = makeModule(session);
+  if (Error error =
+          session.quietly([&] { return addCompiledGraphs(*module, graphs); }))
+    return error;
+  // The graphs of branches and loops have no stage.
+  for (auto graph : module->getOps<fx::GraphOp>())
+    if (graph.getStage())
+      graph.setPublic();
+  return findRepeats(session, folder, std::move(module), inputs);
 }
 
 static Error writeMap(const LaunchMap &map, StringRef file) {
@@ -89,8 +123,18 @@ checkBelonging(ArrayRef<std::pair<std::string, Belonging>> belongings,
   return Error::success();
 }
 
+/// Leaves a map's nodes to be those that were lowered: PyTorch's records name
+/// those of Dynamo that they come from, whose graph is in no debug folder, and
+/// neither classes nor an annotated program could be of them.
+static void dropOrigins(LaunchMap &map) {
+  for (launch::Launch &launch : map.launches)
+    for (launch::LaunchNode &node : launch.nodes)
+      node.from.clear();
+}
+
 /// Maps the launches of every compiled graph, and writes the maps. The graphs
-/// that were lowered go to `graphs`.
+/// that were lowered go to `graphs`. Without `graph`, which may be null, nodes
+/// are those that were lowered.
 static Error mapCompiledGraphs(Session &session, const RunFolder &folder,
                                ModuleOp graph, ProfileInputs &inputs,
                                std::vector<CompiledGraph> &graphs) {
@@ -104,7 +148,7 @@ static Error mapCompiledGraphs(Session &session, const RunFolder &folder,
     if (!own)
       return own.takeError();
     std::optional<GraphView> ownView;
-    if (*own || !view) {
+    if (*own || (graph && !view)) {
       Expected<GraphView> read = inductor::toGraphView(
           *own ? **own : graph,
           *own ? code::file(compiled, code::kGraphJSON) : folder.graph());
@@ -114,13 +158,17 @@ static Error mapCompiledGraphs(Session &session, const RunFolder &folder,
     }
     CompiledGraph &lowered = graphs.emplace_back();
     Belonging belonging;
-    Expected<LaunchMap> map =
-        mapLaunches(session, compiled, ownView ? &*ownView : &*view,
-                    &lowered.postGrad, &belonging);
+    Expected<LaunchMap> map = mapLaunches(session, compiled,
+                                          ownView ? &*ownView
+                                          : view  ? &*view
+                                                  : nullptr,
+                                          &lowered.postGrad, &belonging);
     if (!map)
       return map.takeError();
-    if (!ownView)
+    if (view && !ownView)
       belongings.push_back({map->graph, belonging});
+    if (!view && !ownView && lowered.postGrad)
+      dropOrigins(*map);
     lowered.dynamo = std::move(*own);
     std::string file = code::file(compiled, code::kLaunches);
     if (Error error = writeMap(*map, file))
@@ -188,7 +236,7 @@ static Error writeProgram(Session &session, const RunFolder &folder,
   compiled.resize(inputs.maps.size());
   for (auto [lowered, map] : llvm::zip_equal(compiled, inputs.maps))
     lowered.map = std::move(map);
-  OwningOpRef<ModuleOp> program = graph.clone();
+  OwningOpRef<ModuleOp> program = graph ? graph.clone() : makeModule(session);
   if (Error error = session.quietly([&] {
         // Maps come from files, which may say what no program can.
         return success(succeeded(buildAnnotatedProgram(
@@ -219,8 +267,9 @@ static Error writeCaptured(const profile::Profile &profile,
                        });
 }
 
-/// All that follows from graph, code and timeline. `trace` is torch.profiler's,
-/// null where the folder's own timeline is to be read.
+/// All that follows from graph, code and timeline. `graph` is null where only
+/// the code is there; `trace` is torch.profiler's, null where the folder's own
+/// timeline is to be read.
 static Error attribute(Session &session, const RunFolder &folder,
                        ModuleOp graph, bool mapped,
                        const llvm::MemoryBuffer *trace, const Page &page) {
@@ -236,11 +285,16 @@ static Error attribute(Session &session, const RunFolder &folder,
     if (Error error = readCompiledGraphs(session, folder, compiled))
       return error;
   } else {
-    if (Error error = findPartitions(session, folder, graph, inputs))
-      return error;
+    if (graph)
+      if (Error error = findPartitions(session, folder, graph, inputs))
+        return error;
     if (Error error =
             mapCompiledGraphs(session, folder, graph, inputs, compiled))
       return error;
+    if (!graph)
+      if (Error error =
+              findPostGradPartitions(session, folder, compiled, inputs))
+        return error;
   }
   bool captured = isFile(folder.capture());
   llvm::sys::fs::remove(folder.operators());
@@ -387,23 +441,25 @@ static std::string resolve(StringRef path) {
 /// The folders of code that a run folder is to be made of.
 static Expected<std::vector<std::string>> findCode(const RecordedFiles &files,
                                                    const RunFolder &folder) {
-  // An uncompiled program has no code.
-  if (files.graph.empty() || files.trace.empty())
+  // An uncompiled program has no code, and a compiled one may have been
+  // exported by nobody.
+  if (files.trace.empty())
     return llvm::createStringError(
-        Twine(files.graph.empty() ? "--graph" : "--trace") +
-        " is missing\n  give the recorded files: --graph, --trace, and --code "
-        "where the program was compiled");
-  std::vector<std::string> given = {files.graph, files.trace};
-  for (const std::string &other : {files.code, files.counters})
-    if (!other.empty())
-      given.push_back(other);
-  for (const std::string &path : given)
-    if (!llvm::sys::fs::exists(path))
+        "--trace is missing\n  give the recorded files: --trace, and --graph, "
+        "--code, or both");
+  if (files.graph.empty() && files.code.empty())
+    return llvm::createStringError(
+        "--graph and --code are missing\n  give the exported graph, the debug "
+        "folder of a run with TORCH_COMPILE_DEBUG=1, or both; `opprof report "
+        "FILE` shows a recording alone");
+  for (StringRef path : {files.graph, files.trace, files.code, files.counters})
+    if (!path.empty() && !llvm::sys::fs::exists(path))
       return llvm::createStringError(path + ": no such file or folder");
   std::string output = resolve(folder.getPath());
   std::vector<std::string> sources = {
-      resolve(llvm::sys::path::parent_path(files.graph)),
       resolve(llvm::sys::path::parent_path(files.trace))};
+  if (!files.graph.empty())
+    sources.push_back(resolve(llvm::sys::path::parent_path(files.graph)));
   if (!files.code.empty())
     sources.push_back(resolve(files.code));
   if (!files.counters.empty())
@@ -439,7 +495,8 @@ static Error writeRun(const RecordedFiles &files,
     json.object([&] {
       json.attribute("version", 1);
       json.attributeObject("recorded", [&] {
-        json.attribute("graph", files.graph);
+        if (!files.graph.empty())
+          json.attribute("graph", files.graph);
         if (!files.code.empty())
           json.attribute("code", files.code);
         json.attribute("trace", files.trace);
@@ -462,10 +519,14 @@ Error driver::profileFiles(Session &session, const RecordedFiles &files,
     return sources.takeError();
   if (Error error = folder.check())
     return error;
-  session.progress("reading " + Twine(files.graph));
-  Expected<OwningOpRef<ModuleOp>> graph = session.readGraph(files.graph);
-  if (!graph)
-    return graph.takeError();
+  OwningOpRef<ModuleOp> graph;
+  if (!files.graph.empty()) {
+    session.progress("reading " + Twine(files.graph));
+    Expected<OwningOpRef<ModuleOp>> read = session.readGraph(files.graph);
+    if (!read)
+      return read.takeError();
+    graph = std::move(*read);
+  }
   Expected<std::unique_ptr<llvm::MemoryBuffer>> recorded =
       openRecording(files.trace);
   if (!recorded)
@@ -480,8 +541,9 @@ Error driver::profileFiles(Session &session, const RecordedFiles &files,
   }
   if (Error error = folder.clear())
     return error;
-  if (Error error = writeGraphFile(**graph, folder.graph()))
-    return error;
+  if (graph)
+    if (Error error = writeGraphFile(*graph, folder.graph()))
+      return error;
   std::vector<std::string> names = code::nameFolders(*sources);
   for (auto [source, name] : llvm::zip_equal(*sources, names))
     if (Error error = code::copy(source, code::file(folder.getPath(), name)))
@@ -509,6 +571,6 @@ Error driver::profileFiles(Session &session, const RecordedFiles &files,
   }
   if (Error error = writeRun(files, names, folder))
     return error;
-  return attribute(session, folder, **graph, /*mapped=*/false, trace.get(),
+  return attribute(session, folder, graph.get(), /*mapped=*/false, trace.get(),
                    page);
 }

@@ -93,6 +93,11 @@ Error driver::recommendRewrites(Session &session, StringRef path,
     if (Error error = readRun(folder, options))
       return error;
   }
+  if (graph != path && !isFile(graph) && isFile(RunFolder(path).profile()))
+    return llvm::createStringError(
+        path + ": holds a profile and no exported graph, which rewrites are "
+               "of\n  give one: `opprof profile --graph g.pt2` with the same "
+               "--code and --trace; `opprof export` writes it");
   if (!isFile(graph))
     return llvm::createStringError(
         graph +

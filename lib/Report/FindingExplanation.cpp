@@ -636,6 +636,10 @@ static std::string adviseRewrites(FindingKind kind, const Profile &profile) {
   ArrayRef<StringLiteral> rules = listRules(kind);
   if (rules.empty())
     return "";
+  // Rewrites are of exported graphs, and the code alone gives none.
+  if (!profile.offers && profile.stage == "post_grad")
+    return " `opprof profile` with --graph, too, lets `opprof recommend` offer "
+           "rewrites.";
   if (!profile.offers)
     return " `opprof recommend` has the rewrites of this graph and what each "
            "would save.";

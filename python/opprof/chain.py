@@ -42,11 +42,15 @@ def attribute(folder: RunFolder, *, mapped: bool = False, shows: bool = False) -
 
 
 def profile_from_files(
-    graph: Path, code: Path | None, trace: Path, output: Path, counters: Path | None = None
+    graph: Path | None,
+    code: Path | None,
+    trace: Path,
+    output: Path,
+    counters: Path | None = None,
 ) -> str:
     """Makes a run folder out of files that were recorded elsewhere, and returns the report as a page."""
-    files = [f"--graph={graph}", f"--trace={trace}"]
-    files += [f"--{key}={file}" for key, file in (("code", code), ("counters", counters)) if file]
+    given = (("graph", graph), ("code", code), ("trace", trace), ("counters", counters))
+    files = [f"--{key}={file}" for key, file in given if file]
     return run_driver("profile-files", output, *files, *page_options()).decode()
 
 

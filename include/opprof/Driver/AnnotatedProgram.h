@@ -23,6 +23,12 @@ struct CompiledGraph {
   mlir::OwningOpRef<mlir::ModuleOp> dynamo;
 };
 
+/// Moves the post-grad graphs of `compiled` into `module` as private graphs,
+/// which the maps name, and Dynamo's graphs.
+mlir::LogicalResult
+addCompiledGraphs(mlir::ModuleOp module,
+                  llvm::MutableArrayRef<CompiledGraph> compiled);
+
 /// Makes the annotated program of `module`, which holds the exported graph:
 /// takes the post-grad graphs out of `compiled` and adds them as private
 /// graphs, each with the program that launches its nodes, and Dynamo's graphs.

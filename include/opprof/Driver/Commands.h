@@ -34,6 +34,8 @@ llvm::Error profileRun(Session &session, const RunFolder &folder, bool mapped,
 
 /// Files that were recorded elsewhere.
 struct RecordedFiles {
+  /// The exported graph; empty where there is only the code, whose post-grad
+  /// graphs take its place.
   std::string graph;
   /// Inductor's debug folder of a graph, or a folder of such folders; empty for
   /// a program that ran uncompiled.

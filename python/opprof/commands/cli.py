@@ -208,15 +208,15 @@ def _add_launches(commands: _Commands) -> None:
 def _profile(options: argparse.Namespace) -> None:
     recorded = (options.graph, options.code, options.trace)
     if options.script is None:
-        if options.graph is None or options.trace is None:
+        if options.trace is None or (options.graph is None and options.code is None):
             raise OpprofError(
                 "nothing to profile",
-                remedy="give a model script, or --graph and --trace, and --code of a compiled program, for files recorded elsewhere",
+                remedy="give a model script, or for files recorded elsewhere --trace and --graph, --code, or both; "
+                "`opprof report FILE` shows a trace alone",
             )
         from opprof.chain import profile_from_files
 
         with locked(options.output), readable_graph(options.graph) as graph:
-            assert graph is not None
             counters = Path(options.counters) if options.counters else None
             page = profile_from_files(graph, options.code, options.trace, options.output, counters)
         print(page, end="")
@@ -228,7 +228,7 @@ def _profile(options: argparse.Namespace) -> None:
         if options.counters not in (None, *COUNTER_MODES):
             raise OpprofError(
                 f"--counters={options.counters} is none of {', '.join(COUNTER_MODES)}",
-                remedy="a file of counters goes with --graph and --trace",
+                remedy="a file of counters goes with --trace and --graph or --code",
             )
         check_folder(options.output)
         check_script(Path(options.script))
@@ -303,7 +303,8 @@ def _add_profile(commands: _Commands) -> None:
         "--graph",
         type=Path,
         metavar="FILE",
-        help=f"the exported graph ({', '.join(GRAPHS)}, or a TorchScript archive)",
+        help=f"the exported graph ({', '.join(GRAPHS)}, or a TorchScript archive); left out where nobody exported one: "
+        "nodes are those of the graphs in --code then",
     )
     recorded.add_argument(
         "--code",
