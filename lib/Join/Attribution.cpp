@@ -73,6 +73,7 @@ private:
   /// is in one, that.
   StringRef rangeElsewhere(ThreadId thread, int64_t time) const;
   void findRangedThreads();
+  bool isOfUnseenCode(uint32_t call) const;
   void addCalls();
   void addHostEvents();
   void addPlace(const RuntimeCall &call, ArrayRef<const HostEvent *> noted,
@@ -89,6 +90,8 @@ private:
   const bool anyGraph;
   /// It is of a program of a GPU, of which only the host's side was recorded.
   const bool isHostSide;
+  /// Calls of compiled graphs that ran code which no map is of.
+  uint64_t unseenCalls = 0;
   /// The graph is one that `opprof run` recorded of a step of a program: of its
   /// forward part, while the program did more than run the graph, and has steps
   /// of its own.
@@ -676,6 +679,15 @@ bool Attributor::joinNode(Activity &activity, Origin &origin,
   return true;
 }
 
+/// Whether a call that fits no map says so: on a CPU, generated loops leave no
+/// event, and a call of nothing else shows nothing that could be known again.
+bool Attributor::isOfUnseenCode(uint32_t call) const {
+  return !onHost || calls.namedMapOf(call) ||
+         llvm::any_of(host.topsOfCall(call), [&](uint32_t top) {
+           return !computesNothing(host.op(top).name);
+         });
+}
+
 void Attributor::addCalls() {
   for (uint32_t call = 0; call < host.calls().size(); ++call) {
     const HostOp &op = host.op(host.calls()[call]);
@@ -683,8 +695,10 @@ void Attributor::addCalls() {
     record.startNs = op.startNs;
     record.durationNs = op.durationNs;
     record.step = stepAt(profile->steps, op.startNs);
-    if (calls.mapOf(call) == kNone)
+    if (calls.mapOf(call) == kNone) {
+      unseenCalls += isOfUnseenCode(call);
       continue;
+    }
     record.compiledGraph = inputs.maps[calls.mapOf(call)].graph;
     record.launches = inputs.maps[calls.mapOf(call)].launches.size();
     for (uint32_t top : host.topsOfCall(call))
@@ -788,14 +802,10 @@ void Attributor::addDevices() {
 void Attributor::addUnseenCode() {
   if (inputs.maps.empty())
     return;
-  uint64_t unseen =
-      llvm::count_if(profile->calls, [](const CompiledCall &call) {
-        return call.compiledGraph.empty();
-      });
   std::string what;
   // Where it is all of them, the files are of different programs.
-  if (unseen && unseen != profile->calls.size())
-    what = (Twine(unseen) + " of " + Twine(profile->calls.size()) +
+  if (unseenCalls && unseenCalls != profile->calls.size())
+    what = (Twine(unseenCalls) + " of " + Twine(profile->calls.size()) +
             " calls of compiled graphs ran code that none of the launch maps "
             "is of, and their kernels have no node: it")
                .str();

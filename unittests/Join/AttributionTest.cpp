@@ -348,6 +348,23 @@ TEST_F(AttributionTest, AnotherCompilationIsNotTheOneThatFitsBetter) {
   }));
 }
 
+// A CPU's generated loops leave no event: of a call of nothing else it is not
+// known which graph it is of, let alone that no map is of it.
+
+TEST_F(AttributionTest, CallsThatShowNothingAreNotOfOtherCode) {
+  call(0, 50, "None");
+  op("aten::mm", 1, 0);
+  call(100, 50, "None");
+  call(200, 50, "None");
+  op("aten::empty", 201, 0);
+  auto profile = attributed(map({{"extern_kernels.mm", ""}}));
+  EXPECT_EQ(show(*profile), "0:high ");
+  EXPECT_EQ(profile->calls.size(), 3u);
+  EXPECT_FALSE(llvm::any_of(profile->notes, [](llvm::StringRef note) {
+    return note.contains("none of the launch maps is of");
+  }));
+}
+
 TEST_F(AttributionTest, CompilationsThatRunTheSameAreInDoubtWithOneMap) {
   for (llvm::StringRef key : {"fone", "ftwo"}) {
     double start = key == "fone" ? 0 : 100;
