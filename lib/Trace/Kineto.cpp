@@ -1048,10 +1048,12 @@ static StringRef nameOtherFormat(StringRef text) {
     return "a tar archive; unpack it first (tar -xf)";
   constexpr size_t kShown = 1 << 12;
   StringRef shown = text.take_front(kShown), first = shown.ltrim(" \t\r\n");
-  // The times come first. An empty list of them names nothing.
+  // The times come first, and are -1 for what was there before. An empty list
+  // of them names nothing.
   StringRef inner = first;
   if (inner.consume_front("[") && (inner = inner.ltrim()).consume_front("[") &&
-      inner.ltrim().find_if(llvm::isDigit) == 0)
+      inner.ltrim().find_if([](char c) { return llvm::isDigit(c); }) ==
+          (inner.ltrim().starts_with("-") ? 1u : 0u))
     return "lists of numbers, as export_memory_timeline writes them; its "
            "allocations are in the trace of profile_memory=True";
   if (first.starts_with("{") || first.starts_with("[") || first.empty())

@@ -360,6 +360,7 @@ def events_of(*events: dict[str, Any]) -> bytes:
         ),
         (b'{"segments": [], "device_traces": []}', "a snapshot of PyTorch's memory"),
         (b"[[0, 1000], [[1, 2], [3, 4]]]", "as export_memory_timeline writes them"),
+        (b"[[-1, 1, 131072, 0], [1795, 2, 65536, 4]]", "as export_memory_timeline writes them"),
         (b"main.py(1): main 2\nmain.py(1): main;net.py(3): f 4\n", "as export_stacks writes them"),
         (b"-----  -----\n Name  Self CPU %  Self CPU\n", "the text of key_averages().table()"),
         (b"\n\x10\x08\x01\x12\x0c/device:GPU:0", "the .xplane.pb of JAX and TensorFlow"),
