@@ -165,6 +165,10 @@ bool opprof::metrics::isCollective(StringRef kernel) {
       "multimem_", "cross_device_reduce", "nvshmem", "userbuffers", "mscclpp",
       // DeepEP, by whatever name it was built in.
       "ep::internode", "ep::intranode"};
+  // An operator of the host hands a collective over, and returns: how long that
+  // takes says nothing of the collective, which a thread of gloo's runs.
+  if (kernel.starts_with("c10d::") || kernel.starts_with("_c10d_functional"))
+    return false;
   for (StringRef part : kParts) {
     size_t at = kernel.find_insensitive(part);
     if (at == StringRef::npos)
