@@ -232,8 +232,6 @@ static void addProgram(const Trace &trace, const HostTimeline &host,
 void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
                                 const OperatorPlaces &places,
                                 Profile &profile) {
-  if (!places.any())
-    return;
   bool anySteady = countSteadySteps(profile) > 0;
   auto isCounted = [&](int64_t time) {
     std::optional<uint32_t> step = stepAt(profile.steps, time);
@@ -250,6 +248,21 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
     ++cost.calls;
     cost.timeNs += duration;
   };
+  const std::vector<BackendWait> backendWaits = findBackendWaits(trace, host);
+  for (const BackendWait &wait : backendWaits)
+    if (isCounted(wait.time.first)) {
+      OperatorPlaces::Where where;
+      if (places.any())
+        where = places.of(wait.next);
+      add(HostCostKind::Wait, kCollectiveWait, where.source, where.module,
+          wait.time.second - wait.time.first);
+    }
+  // All else is of lines.
+  if (!places.any()) {
+    for (auto &[key, cost] : costs)
+      profile.host.push_back(std::move(cost));
+    return;
+  }
   for (uint32_t index = 0; index < trace.hostOps.size(); ++index) {
     const HostOp &op = trace.hostOps[index];
     std::optional<HostCostKind> kind = kindOf(op);
@@ -264,13 +277,6 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
     const OperatorPlaces::Where &where = places.of(index);
     add(*kind, op.name, where.source, where.module, op.durationNs);
   }
-  const std::vector<BackendWait> backendWaits = findBackendWaits(trace, host);
-  for (const BackendWait &wait : backendWaits)
-    if (isCounted(wait.time.first)) {
-      const OperatorPlaces::Where &where = places.of(wait.next);
-      add(HostCostKind::Wait, kCollectiveWait, where.source, where.module,
-          wait.time.second - wait.time.first);
-    }
   // Compilations and torch.save collect garbage as well, which is theirs.
   std::vector<std::vector<Interval>> others(trace.threads.size());
   for (const HostEvent &event : trace.hostEvents)

@@ -553,6 +553,12 @@ std::string Prose::say(const evidence::HostWait &wait) {
          sayReplayed(wait, "if it did not wait there");
 }
 std::string Prose::say(const evidence::CollectiveWait &line) {
+  if (line.source.empty())
+    return sayOf(line,
+                 "The program waits until threads of the backend's are done "
+                 "with collectives: {1} {2} in {3}, which is the most that "
+                 "could be saved; even the ranks out, or send less. Record "
+                 "with with_stack=True to see at which lines.");
   return sayOf(line,
                "The program waits for other ranks, or for what is sent, at "
                "{0}: {1} {2} in {3}, which is the most that could be saved; "

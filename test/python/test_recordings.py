@@ -518,3 +518,35 @@ def test_a_training_run_that_an_h200_recorded(tmp_path: Path) -> None:
     assert copies["evidence"]["bytes_per_step"] == 4 << 20
     # The copy itself takes 255 us, and the host has more to do than the device.
     assert 255_000 <= copies["severity_ns_per_step"] <= 400_000
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_collectives_of_gloo_without_stacks(tmp_path: Path, waits: bool) -> None:
+    """What the call that hands a collective over takes is not the collective's time; what the program waits is."""
+
+    def span(name: str, start: float, duration: float, tid: int = 1) -> dict[str, Any]:
+        category = "user_annotation" if ":" in name and "::" not in name else "cpu_op"
+        times = {"ts": start, "dur": duration, "pid": 1, "tid": tid}
+        return {"ph": "X", "cat": category, "name": name, **times, "args": {}}
+
+    events, waited = [], 0.0
+    for step in range(4):
+        at = 10_000.0 * step
+        events.append(span("aten::mm", at, 500))
+        events.append(span("c10d::allreduce_", at + 600, 400))
+        # It ends after the call that handed it over, or within it.
+        end = at + 5_000 if waits else at + 950
+        events.append(span("gloo:all_reduce", at + 700, end - at - 700, tid=2))
+        events.append(span("aten::copy_", end + 50, 100))
+        waited += end - (at + 1_000) if waits else 0
+    trace = tmp_path / "rank0.json"
+    trace.write_bytes(events_of(*events))
+    profile = profile_of(trace)
+    found = {finding["id"]: finding for finding in profile["findings"]}
+    assert "communication" not in found
+    if not waits:
+        assert "collective-wait" not in found
+        return
+    finding = found["collective-wait"]
+    assert finding["severity_ns_per_step"] == waited * 1000
+    assert "with_stack=True" in finding["text"] and "not known" not in finding["text"]
