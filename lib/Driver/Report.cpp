@@ -55,6 +55,22 @@ static std::vector<std::string> findRecordings(StringRef folder) {
   return found;
 }
 
+/// Files that may be recordings by another name.
+static std::vector<std::string> findLikely(StringRef folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator it(folder, error), end;
+       it != end && !error; it.increment(error)) {
+    StringRef name = llvm::sys::path::filename(it->path());
+    name.consume_back(".gz");
+    if ((name.ends_with(".json") || name.ends_with(".csv")) &&
+        isFile(it->path()))
+      found.push_back(it->path());
+  }
+  llvm::sort(found);
+  return found;
+}
+
 static constexpr llvm::StringLiteral kStdin = "-";
 
 /// How a file is called where it is shown.
@@ -94,6 +110,18 @@ static Expected<std::vector<std::string>> findFiles(StringRef path) {
         ": holds run.json, and no profile and no recording: what made it ended "
         "before it had any\n  run that again; `opprof run` and `opprof "
         "profile` say why there is none");
+  if (found.empty())
+    if (std::vector<std::string> likely = findLikely(path); !likely.empty()) {
+      std::string others;
+      if (likely.size() > 1)
+        others = (" (" + Twine(likely.size() - 1) + " more may be some)").str();
+      return llvm::createStringError(
+          path +
+          ": is no run folder, and no file in it is called as a recording is "
+          "(trace.json, rank0.pt.trace.json.gz, *.opcap, *.sqlite)\n  if one "
+          "is, give it itself: opprof report " +
+          likely.front() + others);
+    }
   if (found.empty())
     return llvm::createStringError(
         folder.profile() +

@@ -616,6 +616,11 @@ def test_a_trace_without_kernels_says_what_to_record(write: Write) -> None:
 
 def test_a_run_that_recorded_nothing_is_told_from_a_folder_that_is_none(tmp_path: Path) -> None:
     assert "profile.opprof.json: no such file" in said("report", "--", tmp_path).stderr
+    for name in ("notes.txt", "cycle0.json", "cycle1.json.gz"):
+        (tmp_path / name).write_text("{}")
+    hint = said("report", "--", tmp_path).stderr
+    assert f"opprof report {tmp_path / 'cycle0.json'} (1 more may be some)" in hint
+    assert "is no run folder" in hint
     (tmp_path / "run.json").write_text('{"version": 1}')
     for command in ("report", "top"):
         done = said(command, "--", tmp_path)
