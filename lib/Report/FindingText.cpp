@@ -557,8 +557,9 @@ std::string Prose::say(const evidence::CollectiveWait &line) {
     return sayOf(line,
                  "The program waits until threads of the backend's are done "
                  "with collectives: {1} {2} in {3}, which is the most that "
-                 "could be saved; even the ranks out, or send less. Record "
-                 "with with_stack=True to see at which lines.");
+                 "could be saved; even the ranks out, or send less. Its lines "
+                 "are not in the recording: with_stack=True of torch.profiler "
+                 "records them.");
   return sayOf(line,
                "The program waits for other ranks, or for what is sent, at "
                "{0}: {1} {2} in {3}, which is the most that could be saved; "
