@@ -105,7 +105,6 @@ def check_script(path: Path) -> None:
             f"{path}: {f'is {_kind(path)}, and no file' if path.exists() else 'no such file'}",
             remedy=_MODEL_SCRIPT,
         )
-    check_source(path)
 
 
 #: A larger file is no source text of anybody's.
@@ -125,6 +124,7 @@ def check_python(path: Path) -> None:
             f"{path}: is {_what_is(path)}, and no Python file",
             remedy=_MODEL_SCRIPT,
         )
+    check_source(path)
 
 
 def _what_is(path: Path) -> str:

@@ -25,7 +25,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
 from opprof.errors import OpprofError, ProgramError
 from opprof.export.fresh_inputs import Integers, find_integers, fresh
-from opprof.files import check_script
+from opprof.files import check_script, check_source
 from opprof.progress import progress
 
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
@@ -99,6 +99,7 @@ class ModelScript:
 def import_script(path: Path) -> ModuleType:
     """Runs the script, but none of its functions."""
     check_script(path)
+    check_source(path)
     # A script may be called like a module that is loaded already: json.py must not become everybody's json.
     name = f"opprof_script_{path.stem}" if path.stem in sys.modules else path.stem
     spec = importlib.util.spec_from_file_location(name, path)
