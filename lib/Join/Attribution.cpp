@@ -24,6 +24,7 @@
 #include "opprof/Metrics/Occupancy.h"
 #include "opprof/Support/Units.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -60,7 +61,9 @@ private:
   StringRef calledName(uint32_t top) const;
   void addHostKernels();
   void addOperator(Activity &activity, uint32_t top);
-  bool joinNode(Activity &activity, Origin &origin, uint32_t identity);
+  uint32_t nodeRangeAround(uint32_t op) const;
+  bool joinNode(Activity &activity, Origin &origin, uint32_t identity,
+                bool isRun, bool isKernel);
   void explainNoIdentity(const TraceActivity &event, Origin &origin,
                          const IdentityPlace *place);
   void describeUnjoined();
@@ -120,6 +123,8 @@ private:
   std::map<std::pair<const LaunchConfig *, int64_t>, SharedConfig> filled;
   /// The operator that started each activity, or none.
   std::vector<uint32_t> opOfKernel, opOfCopy;
+  /// Ranges of nodes that something was joined to.
+  llvm::DenseSet<uint32_t> rangesThatRan;
   /// What lies outside of the steps that are left, and its time.
   std::pair<uint64_t, int64_t> leftOut;
 };
@@ -451,6 +456,11 @@ void Attributor::joinActivity(Activity &activity, Origin &origin,
     return;
   }
   const RuntimeCall *launch = runtime.of(event);
+  if (uint32_t range = nodeRangeAround(op); range != kNone) {
+    bool isFirst = rangesThatRan.insert(range).second;
+    if (joinNode(activity, origin, *host.op(range).identity, isFirst, isKernel))
+      return;
+  }
   if (activity.cudaGraph && op != kNone && host.callOf(op) != kNone) {
     if (isKernel && launch && event.correlation)
       replays.add(host.callOf(op), *event.correlation, *launch, activity.id);
@@ -643,11 +653,10 @@ void Attributor::addHostKernels() {
     setStep(activity, place, op.startNs);
     addOperator(activity, place);
     opOfKernel.push_back(place);
-    uint32_t around = place;
-    while (around != kNone && !host.op(around).identity)
-      around = host.parent(around);
-    bool isNode = around != kNone &&
-                  joinNode(activity, origin, *host.op(around).identity);
+    uint32_t around = nodeRangeAround(place);
+    bool isNode =
+        around != kNone &&
+        joinNode(activity, origin, *host.op(around).identity, true, true);
     if (!isNode && join.launch.valid())
       index.apply(*profile, activity, origin, join);
     else if (const Join &own = eager.within(place);
@@ -657,12 +666,21 @@ void Attributor::addHostKernels() {
   }
 }
 
-/// Joins what the host ran in the range of a node that runs by itself.
-bool Attributor::joinNode(Activity &activity, Origin &origin,
-                          uint32_t identity) {
+/// The innermost range of a node that is round an operator, or kNone.
+uint32_t Attributor::nodeRangeAround(uint32_t op) const {
+  while (op != kNone && !host.op(op).identity)
+    op = host.parent(op);
+  return op;
+}
+
+/// Joins what ran, or was launched, in the range of a node that runs by itself;
+/// `isRun` where nothing was joined to this range before.
+bool Attributor::joinNode(Activity &activity, Origin &origin, uint32_t identity,
+                          bool isRun, bool isKernel) {
   const IdentityPlace &place = identities.placeOf(identity);
   if (place.isNode) {
-    ofNodes.kernels.push_back({activity.id, identity});
+    (isKernel ? ofNodes.kernels : ofNodes.copies)
+        .push_back({activity.id, identity});
     return true;
   }
   if (place.launches.size() != 1)
@@ -674,7 +692,8 @@ bool Attributor::joinNode(Activity &activity, Origin &origin,
   own.explanation = "ran in the range of node " +
                     trace.identities[identity].node + ", which is " +
                     index.describe(own.launch);
-  index.countRun(*profile, own.launch);
+  if (isRun)
+    index.countRun(*profile, own.launch);
   index.apply(*profile, activity, origin, own);
   return true;
 }

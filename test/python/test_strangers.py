@@ -295,6 +295,15 @@ def test_a_file_that_is_larger_than_any_source_is_not_read(tmp_path: Path, line:
     assert said.stderr == f"opprof: error: {file}: is no Python file: it is of {1 << 40} bytes\n"
 
 
+def test_an_archive_is_no_source_however_large(tmp_path: Path) -> None:
+    file = tmp_path / "model.pt"
+    torch = pytest.importorskip("torch")
+    torch.jit.script(torch.nn.Linear(4096, 4200)).save(file)
+    assert file.stat().st_size > 64 << 20
+    said = opprof("profile", file, "--input", "1x7xf32", "-o", tmp_path / "run")
+    assert "is no Python file" not in said.stderr and "model.pt" in said.stderr
+
+
 def test_a_pipe_among_rewrites_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "own.mlir")
     for given in (tmp_path, tmp_path / "own.mlir"):
