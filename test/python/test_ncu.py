@@ -487,7 +487,7 @@ def test_a_file_of_counters_needs_a_timeline(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["profile", "model.py", "--counters", "ncu.csv", "-o", str(tmp_path / "run")]) == 1
-    assert "goes with --graph and --trace" in capsys.readouterr().err
+    assert "goes with --trace and --graph or --code" in capsys.readouterr().err
 
 
 def test_a_recorded_page_is_read_whole() -> None:

@@ -45,21 +45,21 @@ def check_weights_every(calls: int) -> None:
     weight_watch.checked_every = calls
 
 
-class Steps(threading.local):
+class OptimizerSteps(threading.local):
     """Whether an optimizer is at a step in this thread."""
 
     running = False
 
 
-_steps = Steps()
+_optimizer_steps = OptimizerSteps()
 
 
 def _note_step_begin(*_: Any) -> None:
-    _steps.running = True
+    _optimizer_steps.running = True
 
 
 def _note_step(*_: Any) -> None:
-    _steps.running = False
+    _optimizer_steps.running = False
     refresh()
 
 
@@ -156,7 +156,7 @@ def _noted(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _note_write(values: Iterable[torch.Tensor]) -> None:
-    if _steps.running:
+    if _optimizer_steps.running:
         # Of which a refresh comes in any case; nobody has to look through all weights for each of its functions.
         refresh()
         return
