@@ -141,16 +141,24 @@ static void printHead(llvm::raw_ostream &os) {
      << llvm::left_justify("module", kPlaceWidth) << " nodes\n";
 }
 
+/// What stands in a map for the sake of its gradient launches nothing.
+static bool launches(const Launch &launch) {
+  return launch.kind != launch::LaunchKind::View;
+}
+
 static void print(const LaunchMap &map, uint64_t all, const LaunchTimes &times,
                   llvm::raw_ostream &os) {
-  os << toTerminalText(map.graph) << ": " << map.launches.size();
-  if (map.launches.size() != all)
+  uint64_t shown = llvm::count_if(map.launches, launches);
+  os << toTerminalText(map.graph) << ": " << shown;
+  if (shown != all)
     os << " of " << all;
   os << " launches\n";
-  if (!map.launches.empty())
+  if (shown)
     printHead(os);
   auto own = times.find(map.graph);
   for (const Launch &launch : map.launches) {
+    if (!launches(launch))
+      continue;
     std::optional<int64_t> time;
     if (own != times.end())
       if (auto found = own->second.find(launch.index);
@@ -310,7 +318,7 @@ Error driver::showLaunches(Session &session, StringRef path, StringRef graph,
     return maps.takeError();
   std::vector<uint64_t> all;
   for (LaunchMap &map : *maps) {
-    all.push_back(map.launches.size());
+    all.push_back(llvm::count_if(map.launches, launches));
     llvm::erase_if(map.launches,
                    [&](const Launch &launch) { return !fits(launch, filter); });
   }

@@ -6,6 +6,7 @@
 #include "opprof/Join/SequenceAlignment.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/Twine.h"
 
@@ -83,6 +84,26 @@ static bool fits(ArrayRef<std::optional<Sizes>> wanted,
   return true;
 }
 
+/// The tensors among an operator's inputs that are arguments by themselves, but
+/// for those that may be wrapped numbers.
+static SmallVector<ArrayRef<int64_t>> tensorsOf(ArrayRef<InputShape> shown) {
+  SmallVector<ArrayRef<int64_t>> tensors;
+  for (const InputShape &input : shown)
+    if (!input.isList && !input.tensors.front().empty())
+      tensors.push_back(input.tensors.front());
+  return tensors;
+}
+
+/// Whether an operator takes the very tensors that a launch takes.
+static bool takesTensorsOf(const launch::Launch &launch,
+                           ArrayRef<InputShape> shown) {
+  SmallVector<ArrayRef<int64_t>> wanted;
+  for (const std::optional<Sizes> &sizes : launch.argumentSizes)
+    if (sizes && !sizes->empty())
+      wanted.push_back(*sizes);
+  return wanted == tensorsOf(shown);
+}
+
 //===----------------------------------------------------------------------===//
 // One map
 //===----------------------------------------------------------------------===//
@@ -91,34 +112,54 @@ namespace {
 /// An operator of the host that may be one of the graph's.
 struct Candidate {
   uint32_t op;
+  /// Place among the operators of the thread.
+  uint32_t place;
   uint32_t family;
   /// Place in the texts of sizes.
   uint32_t dims;
 };
 
-/// Aligns operators with the launches of one map.
+/// Those of a thread, in order.
+struct Candidates {
+  std::vector<Candidate> launches;
+  /// Views, and operators that the graph has not: of these the family is kNone.
+  std::vector<Candidate> others;
+};
+
+/// Aligns operators with the launches of one map, and then others with its
+/// views between those that are matched.
 class MapAligner {
 public:
   MapAligner(const LaunchMap &map, const HostTimeline &host);
 
-  /// Candidates of a thread, in order.
-  std::vector<Candidate> collect(ArrayRef<uint32_t> ops,
-                                 function_ref<bool(uint32_t)> isExcluded);
+  Candidates collect(ArrayRef<uint32_t> ops,
+                     function_ref<bool(uint32_t)> isExcluded);
   /// Cuts candidates into passes through the graph.
   std::vector<ArrayRef<Candidate>> cut(ArrayRef<Candidate> candidates) const;
   const SequenceAlignment &align(ArrayRef<Candidate> pass);
+  /// Aligns other operators with the graph's views in these half-open ranges of
+  /// its launches, none of which is matched, and with launches of another name
+  /// that take tensors of the same sizes. Tells `found` of each pair and of
+  /// whether it is forced.
+  void alignOthers(
+      ArrayRef<Candidate> others,
+      ArrayRef<std::pair<uint32_t, uint32_t>> ranges,
+      function_ref<void(const Candidate &, uint32_t, bool)> found) const;
 
   bool matches(const Candidate &candidate, uint32_t launch) const {
-    return families[launch] == candidate.family &&
-           (!bySizes ||
-            fits(map.launches[launch].argumentSizes, shown[candidate.dims]));
+    return families[launch] == candidate.family && fitsSizes(candidate, launch);
   }
   /// The launches that every pass shows.
   double expected() const;
+  size_t countLaunching() const { return launching.size(); }
   /// Whether sizes have to agree.
   bool bySizes = true;
 
 private:
+  bool fitsSizes(const Candidate &candidate, uint32_t launch) const {
+    return !bySizes ||
+           fits(map.launches[launch].argumentSizes, shown[candidate.dims]);
+  }
   void fillGaps(ArrayRef<Candidate> pass, SequenceAlignment &alignment) const;
   void fillLoops(ArrayRef<Candidate> pass, SequenceAlignment &alignment) const;
   std::optional<uint32_t> findAnchor(ArrayRef<Candidate> candidates) const;
@@ -126,8 +167,11 @@ private:
   const LaunchMap &map;
   const HostTimeline &host;
   StringMap<uint32_t> familyIds, dimIds;
-  /// By launch.
-  std::vector<uint32_t> families;
+  /// By launch; kNone for views, and for what is no view.
+  std::vector<uint32_t> families, viewFamilies;
+  /// The launches that are no views, and their families.
+  std::vector<uint32_t> launching;
+  DenseSet<uint32_t> launchFamilies;
   std::vector<std::vector<InputShape>> shown;
   std::map<std::vector<uint64_t>, SequenceAlignment> alignments;
 };
@@ -135,38 +179,56 @@ private:
 
 MapAligner::MapAligner(const LaunchMap &map, const HostTimeline &host)
     : map(map), host(host) {
-  for (const launch::Launch &launch : map.launches)
-    families.push_back(
-        familyIds
-            .try_emplace(operatorFamily(profilerName(launch.kernel)),
-                         familyIds.size())
-            .first->second);
+  for (const launch::Launch &launch : map.launches) {
+    auto [it, inserted] = familyIds.try_emplace(
+        operatorFamily(profilerName(launch.kernel)), familyIds.size());
+    bool isView = launch.kind == launch::LaunchKind::View;
+    families.push_back(isView ? kNone : it->second);
+    viewFamilies.push_back(isView ? it->second : kNone);
+    if (isView)
+      continue;
+    launching.push_back(families.size() - 1);
+    launchFamilies.insert(it->second);
+  }
 }
 
-std::vector<Candidate>
-MapAligner::collect(ArrayRef<uint32_t> ops,
-                    function_ref<bool(uint32_t)> isExcluded) {
-  std::vector<Candidate> candidates;
-  // What an operator of the graph calls is a part of it.
-  DenseSet<uint32_t> inside;
-  for (uint32_t op : ops) {
+Candidates MapAligner::collect(ArrayRef<uint32_t> ops,
+                               function_ref<bool(uint32_t)> isExcluded) {
+  Candidates candidates;
+  // What an operator of the graph calls is a part of it, and what a view calls
+  // of the view.
+  DenseSet<uint32_t> inside, insideView, insideUnknown;
+  for (auto [place, op] : llvm::enumerate(ops)) {
     const HostOp &hostOp = host.op(op);
     uint32_t parent = host.parent(op);
     if (parent != kNone && inside.contains(parent)) {
       inside.insert(op);
       continue;
     }
+    bool isInView = parent != kNone && insideView.contains(parent);
+    bool isInUnknown = parent != kNone && insideUnknown.contains(parent);
+    if (isInView)
+      insideView.insert(op);
+    if (isInUnknown)
+      insideUnknown.insert(op);
     if (hostOp.annotation || host.callOf(op) != kNone || isExcluded(op))
       continue;
     auto it = familyIds.find(operatorFamily(hostOp.name));
-    if (it == familyIds.end())
+    uint32_t family = it == familyIds.end() ? kNone : it->second;
+    bool launches = family != kNone && launchFamilies.contains(family);
+    if (!launches && (isInView || (family == kNone && isInUnknown)))
       continue;
-    inside.insert(op);
     StringRef sizes = host.inputsOf(op).dims;
     auto [dims, inserted] = dimIds.try_emplace(sizes, shown.size());
     if (inserted)
       shown.push_back(readInputShapes(sizes));
-    candidates.push_back({op, it->second, dims->second});
+    (launches          ? inside
+     : family == kNone ? insideUnknown
+                       : insideView)
+        .insert(op);
+    if (family != kNone || tensorsOf(shown[dims->second]).size() > 1)
+      (launches ? candidates.launches : candidates.others)
+          .push_back({op, uint32_t(place), family, dims->second});
   }
   return candidates;
 }
@@ -246,10 +308,13 @@ const SequenceAlignment &MapAligner::align(ArrayRef<Candidate> pass) {
     sequence.push_back(uint64_t(candidate.family) << 32 | candidate.dims);
   auto [it, inserted] = alignments.try_emplace(std::move(sequence));
   if (inserted) {
-    it->second = alignSequences(pass.size(), families.size(),
-                                [&](uint32_t candidate, uint32_t launch) {
-                                  return matches(pass[candidate], launch);
-                                });
+    it->second = alignSequences(
+        pass.size(), launching.size(), [&](uint32_t candidate, uint32_t place) {
+          return matches(pass[candidate], launching[place]);
+        });
+    for (AlignedElement &element : it->second.elements)
+      if (element.position)
+        element.position = launching[*element.position];
     if (bySizes && it->second.matched >= kEnough * expected())
       fillGaps(pass, it->second);
     if (it->second.matched >= kEnough * expected())
@@ -258,10 +323,34 @@ const SequenceAlignment &MapAligner::align(ArrayRef<Candidate> pass) {
   return it->second;
 }
 
-/// So many launches have to run in a pass: calls of bodies launch nothing
-/// themselves, and what is chosen or repeated may not run.
+void MapAligner::alignOthers(
+    ArrayRef<Candidate> others, ArrayRef<std::pair<uint32_t, uint32_t>> ranges,
+    function_ref<void(const Candidate &, uint32_t, bool)> found) const {
+  if (others.empty())
+    return;
+  SmallVector<uint32_t> launches;
+  for (auto [begin, end] : ranges)
+    llvm::append_range(launches, llvm::seq(begin, end));
+  SequenceAlignment alignment = alignSequences(
+      others.size(), launches.size(), [&](uint32_t other, uint32_t place) {
+        const Candidate &candidate = others[other];
+        uint32_t launch = launches[place];
+        if (candidate.family == kNone)
+          return bySizes && viewFamilies[launch] == kNone &&
+                 takesTensorsOf(map.launches[launch], shown[candidate.dims]);
+        return viewFamilies[launch] == candidate.family &&
+               fitsSizes(candidate, launch);
+      });
+  for (auto [candidate, element] : llvm::zip(others, alignment.elements))
+    if (element.position)
+      found(candidate, launches[*element.position], element.forced);
+}
+
+/// So many launches have to run in a pass: calls of bodies and views launch
+/// nothing themselves, and what is chosen or repeated may not run.
 double MapAligner::expected() const {
-  return llvm::count_if(map.launches, [](const launch::Launch &launch) {
+  return llvm::count_if(launching, [&](uint32_t place) {
+    const launch::Launch &launch = map.launches[place];
     return launch.kind != launch::LaunchKind::Subgraph && !launch.conditional &&
            !launch.inLoop;
   });
@@ -394,7 +483,7 @@ void EagerJoins::alignThread(uint32_t map, ThreadId thread,
                              LaunchIndex &index) {
   const LaunchMap &launches = index.getMaps()[map];
   MapAligner aligner(launches, host);
-  std::vector<Candidate> candidates =
+  auto [candidates, others] =
       aligner.collect(host.opsOf(thread), [&](uint32_t op) {
         return isOutside(op) || joins[op].launch.valid();
       });
@@ -411,19 +500,55 @@ void EagerJoins::alignThread(uint32_t map, ThreadId thread,
       continue;
     aligner.bySizes = bySizes;
     uint64_t passes = 0, matched = 0;
+    ArrayRef<Candidate> othersLeft = others;
+    auto othersBefore = [&](uint32_t place) {
+      ArrayRef<Candidate> before = othersLeft.take_while(
+          [&](const Candidate &other) { return other.place < place; });
+      othersLeft = othersLeft.drop_front(before.size());
+      return before;
+    };
+    const uint32_t all = launches.launches.size();
+    // The launch behind the last one that matched, in the pass before too:
+    // what lies between passes is of the end of one or the begin of the next.
+    std::optional<uint32_t> behind;
     for (ArrayRef<Candidate> pass : aligner.cut(candidates)) {
       const SequenceAlignment &alignment = aligner.align(pass);
-      if (!alignment.matched || alignment.matched < kEnough * of)
+      if (!alignment.matched || alignment.matched < kEnough * of) {
+        (void)othersBefore(pass.back().place);
+        behind.reset();
         continue;
+      }
       ++passes;
       starts.push_back(host.op(pass.front().op).startNs);
       matched += alignment.matched;
       bool sure = bySizes && alignment.matched >=
                                  kNearlyAll * std::min(of, double(pass.size()));
-      for (auto [candidate, element] : llvm::zip(pass, alignment.elements))
-        if (element.position)
-          setJoin(candidate.op, {map, *element.position}, index,
-                  sure && element.forced, bySizes);
+      auto joinOther = [&](const Candidate &other, uint32_t launch,
+                           bool forced) {
+        if (other.family != kNone)
+          setJoin(other.op, {map, launch}, index, sure && forced, bySizes);
+        else if (forced)
+          setOtherJoin(other.op, {map, launch}, index);
+      };
+      bool isFirst = true;
+      for (auto [candidate, element] : llvm::zip(pass, alignment.elements)) {
+        if (!element.position)
+          continue;
+        uint32_t launch = *element.position;
+        ArrayRef<Candidate> before = othersBefore(candidate.place);
+        // A loop goes back.
+        if (isFirst)
+          aligner.alignOthers(
+              before, {{behind.value_or(all), all}, {0, launch}}, joinOther);
+        else if (*behind <= launch)
+          aligner.alignOthers(before, {{*behind, launch}}, joinOther);
+        isFirst = false;
+        behind = launch + 1;
+        setJoin(candidate.op, {map, launch}, index, sure && element.forced,
+                bySizes);
+      }
+      if (pass.end() == ArrayRef(candidates).end())
+        aligner.alignOthers(othersLeft, {{*behind, all}}, joinOther);
     }
     if (!passes)
       continue;
@@ -431,7 +556,7 @@ void EagerJoins::alignThread(uint32_t map, ThreadId thread,
     remarks.push_back(
         ("the program ran uncompiled: " + Twine(matched) + " of its " +
          Twine(candidates.size()) + " operators were matched with " +
-         launches.graph + "'s " + Twine(launches.launches.size()) +
+         launches.graph + "'s " + Twine(aligner.countLaunching()) +
          " by name, " + (bySizes ? "sizes " : "") + "and order, in " +
          Twine(passes) + (passes == 1 ? " pass" : " passes") +
          (bySizes ? ""
@@ -460,6 +585,17 @@ void EagerJoins::setJoin(uint32_t op, LaunchId launch, const LaunchIndex &index,
         : bySizes ? "; another reading would fit as well, or sizes differ"
                   : "; sizes were not compared"))
           .str();
+}
+
+/// What a model calls may depend on whether it is exported.
+void EagerJoins::setOtherJoin(uint32_t op, LaunchId launch,
+                              const LaunchIndex &index) {
+  setJoin(op, launch, index, /*sure=*/false, /*bySizes=*/true);
+  joins[op].explanation = "host operator " + host.op(op).name.str() +
+                          " takes the tensors of node " +
+                          index.at(launch).nodes.front().name + " of " +
+                          index.getMaps()[launch.map].graph +
+                          ", between the same neighbours; their names differ";
 }
 
 /// What adds to the gradient of a parameter follows the function that made the

@@ -48,6 +48,7 @@ private:
   void alignThread(uint32_t map, trace::ThreadId thread, LaunchIndex &index);
   void setJoin(uint32_t op, LaunchId launch, const LaunchIndex &index,
                bool sure, bool bySizes);
+  void setOtherJoin(uint32_t op, LaunchId launch, const LaunchIndex &index);
   void joinBackward(const trace::Trace &trace, const LaunchIndex &index);
 
   const HostTimeline &host;

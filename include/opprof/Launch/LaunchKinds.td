@@ -31,7 +31,10 @@ def Launch_Kind : Launch_Enum<"LaunchKind", "how a launch reaches the device", [
     // One of several generated kernels, chosen at run time.
     I32EnumAttrCase<"MultiKernel", 9, "multi_kernel">,
     // A call of another function of the same file.
-    I32EnumAttrCase<"Subgraph", 10, "subgraph">]>;
+    I32EnumAttrCase<"Subgraph", 10, "subgraph">,
+    // A view of a graph that runs operator by operator: nothing runs where it
+    // stands, but its gradient may take kernels.
+    I32EnumAttrCase<"View", 11, "view">]>;
 
 def Launch_Category : Launch_Enum<"LaunchCategory", "what shape of work a launch is", [
     I32EnumAttrCase<"Pointwise", 0, "pointwise">,

@@ -35,21 +35,25 @@ static LaunchCategory categoryOf(WorkKind kind) {
   llvm_unreachable("unhandled kind of work");
 }
 
-/// Why a node launches nothing, or empty. Operators that give a view where they
-/// can, and copy where they can't, may launch.
+/// Whether a node launches nothing and its gradient may. Operators that give a
+/// view where they can, and copy where they can't, may launch themselves.
+static bool isView(fx::NodeOp node) {
+  llvm::StringRef family = opFamily(node.getTarget());
+  return node.getTarget() != "operator.getitem" &&
+         isViewTarget(node.getTarget()) && family != "reshape" &&
+         family != "flatten";
+}
+
+/// Why there is nothing of a node to launch, or empty.
 static llvm::StringRef whyNotLaunched(fx::NodeOp node) {
   if (node.getKind() == fx::NodeKind::get_attr)
     return "attribute";
   if (isa<fx::SymIntType>(node.getType()))
     return "symbolic";
-  llvm::StringRef family = opFamily(node.getTarget());
   if (node.getTarget() == "operator.getitem")
     return "getitem";
   // Marks of a function that is mapped over a dimension: nothing runs.
   if (node.getTarget().starts_with("torch._functorch."))
-    return "view";
-  if (isViewTarget(node.getTarget()) && family != "reshape" &&
-      family != "flatten")
     return "view";
   return "";
 }
@@ -115,10 +119,11 @@ void OperatorMapper::addNode(fx::GraphOp graph, fx::NodeOp node,
   Launch &launch = map.launches.emplace_back();
   launch.index = map.launches.size() - 1;
   launch.kernel = node.getTarget().str();
-  launch.kind =
-      getBodyUse(node.getTarget()) == BodyUse::None && node.getBlocks().empty()
-          ? LaunchKind::Fallback
-          : LaunchKind::Subgraph;
+  launch.kind = isView(node) ? LaunchKind::View
+                : getBodyUse(node.getTarget()) == BodyUse::None &&
+                        node.getBlocks().empty()
+                    ? LaunchKind::Fallback
+                    : LaunchKind::Subgraph;
   launch.conditional = use.conditional;
   launch.inLoop = use.inLoop;
   LaunchNode &computed = launch.nodes.emplace_back();
