@@ -7,6 +7,7 @@ checked before anything is made of it. Where the graph has nodes that no such mo
 import copy
 import os
 import runpy
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -67,25 +68,24 @@ class Model(torch.nn.Module):
                 part.register_parameter(last, value)
             else:
                 part.register_buffer(last, value)
-        # No name of an archive has a dot, which separates them.
-        vars(self).update({{"opprof.leaves": LEAVES, "opprof.floats": _floats(self)}})
+        self.{own}leaves, self.{own}floats = LEAVES, _floats(self)
 
     def _apply(self, *args, **kwargs):
         """Once the module is converted, by .double() or .to(torch.bfloat16), it takes arguments of that dtype."""
         result, dtypes = super()._apply(*args, **kwargs), _floats(self)
         leaves = LEAVES
-        if dtypes != vars(self)["opprof.floats"] and len(dtypes) == 1:
+        if dtypes != self.{own}floats and len(dtypes) == 1:
             (dtype,) = dtypes
             leaves = [
                 (leaf[0], dtype) if isinstance(leaf, tuple) and leaf[1].is_floating_point else leaf for leaf in LEAVES
             ]
-        vars(self)["opprof.leaves"] = leaves
+        self.{own}leaves = leaves
         return result
 
     def forward(self, *args):
         leaves = [_form(value) for value in pytree.tree_leaves(args)]
-        expected = vars(self)["opprof.leaves"]
-        if leaves != expected:
+        if leaves != self.{own}leaves:
+            expected = self.{own}leaves
             raise ValueError(f"the program is for tensors of the sizes and dtypes {{expected}}, and got {{leaves}}")
         given = iter(args)
         inputs = []
@@ -158,10 +158,20 @@ def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path
                 constants=f"{name}_constants{SAFETENSORS}" if constants else None,
                 arguments=f"{name}_arguments.pt",
                 leaves=list(map(_form, tree_leaves(args))),
+                own=_own_prefix([*own, *constants]),
             )
         )
     _check_results(script, load_model_script(target), places)
     return target
+
+
+def _own_prefix(names: Iterable[str]) -> str:
+    """How names of the module's own begin, so that none is one of the archive's. They are identifiers, as Dynamo wants them."""
+    firsts = [name.partition(".")[0] for name in names]
+    prefix = "opprof_"
+    while any(first.startswith(prefix) for first in firsts):
+        prefix += "_"
+    return prefix
 
 
 def _with_whole_numbers(script: ArchiveScript) -> tuple[Any, ...]:
