@@ -15,7 +15,7 @@ from torch.utils import _pytree
 from opprof.backend.emitted.backend import backend
 from opprof.backend.emitted.program import Generation, Program, picker, recorder
 from opprof.backend.emitted.status import note_front
-from opprof.backend.emitted.watch import Unknown, Watch
+from opprof.backend.emitted.watch import MODULE_STATE, Unknown, Watch
 from opprof.backend.emitted.weights import weight_watch
 
 _guards = torch._C._dynamo.guards
@@ -307,7 +307,7 @@ class Noted:
             for name, value in vars(module).items():
                 if _is_negative_zero(value):
                     zeros.add((path, name))
-                elif name not in _MODULE_STATE and id(value) not in seen and _parts(value):
+                elif name not in MODULE_STATE and id(value) not in seen and _parts(value):
                     seen.add(id(value))
                     self.holders[path, name] = value
         self.zeros = frozenset(zeros)
@@ -450,9 +450,6 @@ class Front:
             return "the graph writes its inputs"
         return str(program.origin.unfit)
 
-
-# What every module has.
-_MODULE_STATE = frozenset(vars(nn.Module()))
 
 # What is looked into for -0.0: how deep, the two levels of what is asked included, of how many elements, and how many parts in all.
 _DEEPEST, _LARGEST, _MOST_PARTS = 5, 1000, 20_000

@@ -38,6 +38,9 @@ _ATOMS = (
 )
 
 
+# What every module has, of which a part is dictionaries that guards look at.
+MODULE_STATE = frozenset(vars(nn.Module()))
+
 # What a call of a module looks at, of the dictionaries that every module has.
 _DECISIVE = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
 
@@ -147,9 +150,18 @@ class Watch:
             if not wanted.isdisjoint(map(id, chain(module.parameters(), module.buffers())))
         }
 
+        def parts(held: bool) -> set[int]:
+            return {
+                id(part)
+                for module in self._modules.values()
+                if (id(module) in holding) is held
+                for part in (module, vars(module), *map(vars(module).get, MODULE_STATE))
+            }
+
+        others = parts(held=False) - parts(held=True)
+
         def counts(value: Any) -> bool:
-            module = self._modules.get(id(value))
-            return module is None or id(module) in holding
+            return id(value) not in others
 
         own = copy.copy(self)
         own._empty = list(filter(counts, self._empty))
