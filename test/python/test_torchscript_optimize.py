@@ -133,6 +133,20 @@ def test_the_names_are_the_archives_own(tmp_path: Path) -> None:
     assert all(name.isidentifier() for name in vars(script.module))
 
 
+def test_weights_are_parameters_that_can_be_moved_and_copied(tmp_path: Path) -> None:
+    torch.jit.script(Named().eval()).save(tmp_path / "model.pt")
+    options = TorchScriptOptions(inputs=["2x8xf32"])
+    script = load_model_script(
+        write_archive_model(tmp_path / "model.pt", options, tmp_path / "out")
+    )
+    assert {name for name, _ in script.module.named_parameters()} == {
+        name for name, _ in Named().named_parameters()
+    }
+    # A buffer that takes gradients would be no leaf once it is moved, and no copy could be made of it.
+    moved = copy.deepcopy(script.module.double())
+    assert all(value.is_leaf and value.requires_grad for value in moved.parameters())
+
+
 class Mixed(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -102,7 +102,9 @@ class Model(torch.nn.Module):
 
 def module_of(loaded):
     """The module of the archive as torch.jit.load gives it, for torch.compile; it shares its parameters."""
-    weights = dict([*loaded.named_parameters(), *loaded.named_buffers()])
+    # TorchScript gives parameters as tensors, which a move to another device would make results of.
+    weights = {{name: torch.nn.Parameter(value, value.requires_grad) for name, value in loaded.named_parameters()}}
+    weights.update(loaded.named_buffers())
     if CONSTANTS is not None:
         device = next((value.device for value in weights.values()), torch.device("cpu"))
         weights.update({{name: value.to(device) for name, value in _read_safetensors(_beside(CONSTANTS)).items()}})
