@@ -215,6 +215,13 @@ SPELLINGS: dict[str, Callable[..., Tensor]] = {
         lambda m, a: a.mul_(0.5).add_(m.bias).masked_fill_(~m.causal, -1e30).softmax(-1)
     ),
     "Falcon": of_scores(lambda m, a: F.softmax(a.div_(2) + m.bias, dim=-1)),
+def as_deberta(m: Spelled, a: Tensor) -> Tensor:
+    """What is added is written between the product and the sum, before anything of it is read."""
+    bias = m.bias + 0
+    bias += m.slopes[:2]
+    return (a + bias).softmax(-1)
+
+
     "fairseq, in place": lambda m, q, k, v: torch.bmm(
         F.softmax(
             (w := torch.bmm(q.reshape(-1, 6, 4), k.reshape(-1, 6, 4).transpose(1, 2)).div_(2)),
@@ -251,6 +258,10 @@ UNKNOWN: dict[str, tuple[Callable[..., Tensor], str, str]] = {
         of_scores(lambda m, a: (torch.tanh(a / 5) * 5).softmax(-1)),
         "tanh",
         "stands between the product and softmax",
+    "DeBERTa": of_scores(as_deberta),
+    "dropout in place": of_scores(
+        lambda m, a: F.dropout(a.softmax(-1), 0.1, m.training, inplace=True)
+    ),
     ),
     "multiplied mask": (
         of_scores(lambda m, a: (a * m.causal.float()).softmax(-1)),
@@ -264,6 +275,20 @@ UNKNOWN: dict[str, tuple[Callable[..., Tensor], str, str]] = {
     ),
     "hidden twice": (of_scores(hidden_twice), "masked_fill", "shows where all of a row is hidden"),
     "filled, and multiplied": (
+def with_sink(m: Spelled, a: Tensor) -> Tensor:
+    """A column of scores that takes weight and has no value."""
+    a = torch.cat([a + m.bias, m.factor[0].expand(2, 2, 6, 1)], -1)
+    return (a - a.amax(-1, keepdim=True)).softmax(-1)[..., :-1]
+
+
+def with_bias_written(m: Spelled, a: Tensor) -> Tensor:
+    """Scores are read before what is added to them is written, and once more behind."""
+    bias = m.bias + 0
+    a = a + bias
+    bias += m.slopes[:2]
+    return (a + bias).softmax(-1)
+
+
         of_scores(
             lambda m, a: (a.masked_fill(~m.causal, torch.finfo(a.dtype).min) * 8).softmax(-1)
         ),
@@ -349,6 +374,21 @@ NORMALIZED: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
         (torch.randn(2, 4, 9, 9),),
     ),
     "conv2d, groups, bias": (
+    "a column beside scores": (
+        of_scores(with_sink),
+        "cat",
+        "aten.cat.default stands between the product and softmax",
+    ),
+    "some of the weights": (
+        of_scores(lambda m, a: F.pad(a.softmax(-1)[..., 1:], (0, 1))),
+        "slice",
+        "aten.slice.Tensor stands between softmax and the product",
+    ),
+    "written between its readers": (
+        of_scores(with_bias_written),
+        "matmul",
+        "may be written between them",
+    ),
         Normalized(nn.Conv2d(4, 8, 3, groups=2, dilation=2), nn.BatchNorm2d(8, eps=1e-3)),
         (torch.randn(2, 4, 9, 9),),
     ),

@@ -378,22 +378,25 @@ bool MatchSearch::findInsertionPoint(State &state, SubgraphMatch &match) {
 
 bool MatchSearch::hasEffectsInOrder(const State &state,
                                     const SubgraphMatch &match) {
-  auto [first, last] = std::minmax_element(
-      match.nodes.begin(), match.nodes.end(),
-      [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   auto isMatched = [&](Operation *op) { return state.matched.contains(op); };
-  // What the nodes read, they read at another place now.
-  SmallVector<Value> read;
-  for (Operation *node : match.nodes)
-    llvm::append_range(read, node->getOperands());
-  if (effects.findWriteBetween(*first, *last, read, isMatched))
-    return false;
+  // What a node reads, it reads at the insertion point now.
+  for (Operation *node : match.nodes) {
+    bool isEarlier = node->isBeforeInBlock(match.insertionPoint);
+    Operation *from = isEarlier ? node : match.insertionPoint;
+    Operation *to = isEarlier ? match.insertionPoint->getPrevNode() : node;
+    if (effects.findWriteBetween(
+            from, to, SmallVector<Value>(node->getOperands()), isMatched))
+      return false;
+  }
   auto draws = [](Operation *op) {
     auto node = dyn_cast<NodeOp>(op);
     return node && node.drawsRandomNumbers();
   };
   if (llvm::none_of(match.nodes, draws))
     return true;
+  auto [first, last] = std::minmax_element(
+      match.nodes.begin(), match.nodes.end(),
+      [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   for (Operation *op = *first; op != *last; op = op->getNextNode())
     if (!isMatched(op) && draws(op))
       return false;

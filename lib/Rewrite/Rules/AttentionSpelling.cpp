@@ -126,10 +126,21 @@ static bool haveEqualSizes(Value value, Value other) {
   return type.getNumElements() == same.getNumElements();
 }
 
+/// True where `node` puts scores beside others, or takes some of them: no
+/// attention that is known, but one that is looked at.
+static bool changesNumber(NodeOp node) {
+  return llvm::is_contained({"aten.cat.default", "aten.concat.default",
+                             "aten.slice.Tensor", "aten.narrow.default",
+                             "aten.pad.default", "aten.constant_pad_nd.default",
+                             "aten.index_select.default", "aten.gather.default",
+                             "aten.as_strided.default"},
+                            node.getTarget());
+}
+
 /// A product from which `value` comes through nodes that keep the number of its
-/// elements; null where there is none near. Each of `seen` is looked at once:
-/// there are as many ways as combinations.
-static NodeOp findProductBefore(Value value, unsigned depth,
+/// elements or, where `isLoose`, change it; null where there is none near. Each
+/// of `seen` is looked at once: there are as many ways as combinations.
+static NodeOp findProductBefore(Value value, unsigned depth, bool isLoose,
                                 llvm::SmallPtrSetImpl<Operation *> &seen) {
   auto node = value.getDefiningOp<NodeOp>();
   if (!node || !depth || !seen.insert(node).second)
@@ -137,15 +148,22 @@ static NodeOp findProductBefore(Value value, unsigned depth,
   if (isProduct(node))
     return node;
   for (Value operand : node->getOperands())
-    if (haveEqualSizes(operand, value))
-      if (NodeOp product = findProductBefore(operand, depth - 1, seen))
+    if (haveEqualSizes(operand, value) || (isLoose && changesNumber(node)))
+      if (NodeOp product = findProductBefore(operand, depth - 1, isLoose, seen))
         return product;
   return {};
 }
 
-static NodeOp findProductBefore(Value value) {
+static NodeOp findProductBefore(Value value, bool isLoose = false) {
   llvm::SmallPtrSet<Operation *, 16> seen;
-  return findProductBefore(value, /*depth=*/12, seen);
+  return findProductBefore(value, /*depth=*/12, isLoose, seen);
+}
+
+/// True where of two operands the second one is made of scores.
+static bool areScoresSecond(Value first, Value second) {
+  return !findProductBefore(first) &&
+         (findProductBefore(second) ||
+          !findProductBefore(first, /*isLoose=*/true));
 }
 
 /// A product to which `value` goes.
@@ -159,7 +177,7 @@ static NodeOp findProductBehind(Value value, unsigned depth,
       continue;
     if (isProduct(node))
       return node;
-    if (haveEqualSizes(node.getResult(), value))
+    if (haveEqualSizes(node.getResult(), value) || changesNumber(node))
       if (NodeOp product = findProductBehind(node.getResult(), depth - 1, seen))
         return product;
   }
@@ -201,6 +219,9 @@ private:
   bool readSoftmax();
   bool readBefore();
   bool readBehind();
+  /// What reads a step of the operator; null where it is not known.
+  using Read = bool (Reader::*)(AttentionStep &);
+  static Read getReader(NodeOp node);
   bool readProduct(NodeOp node, AttentionProduct &product,
                    SmallVectorImpl<std::string> &letters);
   bool readFirst(NodeOp node);
@@ -410,7 +431,7 @@ bool Reader::readSecond(NodeOp node, Value weights) {
 bool Reader::readForm(AttentionStep &step, Type narrowest) {
   NodeOp node = step.node;
   StringRef target = node.getTarget();
-  if (target == "aten.dropout.default") {
+  if (getFunctionalTarget(node) == "aten.dropout.default") {
     if (!takesTensorsAlone(node))
       return refuse(node, "a number that it takes is computed in every call");
     auto isOn = dyn_cast_or_null<BoolAttr>(node.getArgument("train"));
@@ -451,11 +472,11 @@ bool Reader::readForm(AttentionStep &step, Type narrowest) {
 }
 
 static bool isForm(NodeOp node) {
-  return llvm::is_contained({"aten.view.default", "aten.reshape.default",
-                             "aten._unsafe_view.default", "aten.to.dtype",
-                             "aten.type_as.default", "aten._to_copy.default",
-                             "aten.to.other", "aten.dropout.default"},
-                            node.getTarget());
+  return llvm::is_contained(
+      {"aten.view.default", "aten.reshape.default", "aten._unsafe_view.default",
+       "aten.to.dtype", "aten.type_as.default", "aten._to_copy.default",
+       "aten.to.other", "aten.dropout.default", "aten.dropout_.default"},
+      node.getTarget());
 }
 
 /// A factor or divisor of scores.
@@ -467,7 +488,7 @@ bool Reader::readFactor(AttentionStep &step) {
   step.number = getNumber(node.getArgument("other"));
   if (!step.number) {
     step.other = node.getArgumentValue("other");
-    if (!step.isDivided && !findProductBefore(step.scores))
+    if (!step.isDivided && areScoresSecond(step.scores, step.other))
       std::swap(step.scores, step.other);
     step.number = getConstant(step.other);
     RankedTensorType type = getTensorType(step.other);
@@ -495,7 +516,7 @@ bool Reader::readSum(AttentionStep &step) {
   }
   double alpha = getNumber(node.getArgument("alpha")).value_or(1);
   bool isDifference = getFunctionalTarget(node) == "aten.sub.Tensor";
-  if (!findProductBefore(step.scores)) {
+  if (areScoresSecond(step.scores, step.other)) {
     std::swap(step.scores, step.other);
     if (isDifference || alpha != 1)
       return refuse(node, "scores are taken from something");
@@ -547,26 +568,24 @@ bool Reader::readHidden(AttentionStep &step) {
   return checkFilled(step, tensor ? Attribute() : filled, tensor);
 }
 
+Reader::Read Reader::getReader(NodeOp node) {
+  return llvm::StringSwitch<Read>(getFunctionalTarget(node))
+      .Cases({"aten.mul.Tensor", "aten.div.Tensor", "aten.mul.Scalar",
+              "aten.div.Scalar"},
+             &Reader::readFactor)
+      .Cases({"aten.add.Tensor", "aten.sub.Tensor"}, &Reader::readSum)
+      .Cases({"aten.masked_fill.Scalar", "aten.masked_fill.Tensor",
+              "aten.where.self", "aten.where.ScalarOther",
+              "aten.where.ScalarSelf"},
+             &Reader::readHidden)
+      .Default(nullptr);
+}
+
 bool Reader::readStep(AttentionStep &step) {
   NodeOp node = step.node;
   if (!takesTensorsAlone(node))
     return refuse(node, "a number that it takes is computed in every call");
-  using Read = bool (Reader::*)(AttentionStep &);
-  Read read =
-      llvm::StringSwitch<Read>(getFunctionalTarget(node))
-          .Cases({"aten.mul.Tensor", "aten.div.Tensor", "aten.mul.Scalar",
-                  "aten.div.Scalar"},
-                 &Reader::readFactor)
-          .Cases({"aten.add.Tensor", "aten.sub.Tensor"}, &Reader::readSum)
-          .Cases({"aten.masked_fill.Scalar", "aten.masked_fill.Tensor",
-                  "aten.where.self", "aten.where.ScalarOther",
-                  "aten.where.ScalarSelf"},
-                 &Reader::readHidden)
-          .Default(nullptr);
-  if (!read)
-    return refuse(node,
-                  node.getTarget() + " stands between the product and softmax");
-  if (!(this->*read)(step))
+  if (!(this->*getReader(node))(step))
     return false;
   // Scores are the pattern's own, and nothing else is changed with them.
   if (isKnownToWrite(node.getTarget()) &&
@@ -613,6 +632,9 @@ bool Reader::readBefore() {
     auto node = scores.getDefiningOp<NodeOp>();
     if (!node)
       return refuse(user, "what it takes is an input of the graph");
+    if (!isProduct(node) && !isForm(node) && !getReader(node))
+      return refuse(node, node.getTarget() +
+                              " stands between the product and softmax");
     if (isTakenElsewhere(node, user))
       return refuse(node, "its result is taken elsewhere too");
     if (isProduct(node)) {
@@ -761,7 +783,8 @@ std::vector<AttentionPlace> opprof::rewrite::findAttention(GraphOp graph) {
       continue;
     AttentionPlace place;
     place.last = findProductBehind(node.getResult());
-    if (!place.last || !findProductBefore(node->getOperand(0)))
+    if (!place.last ||
+        !findProductBefore(node->getOperand(0), /*isLoose=*/true))
       continue;
     if (isSoftmax) {
       Reader reader(node);

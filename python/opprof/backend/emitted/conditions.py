@@ -122,14 +122,16 @@ def _inputs_come_first(place: Place, expected: None) -> bool:
 
 
 def _effects_in_order(place: Place, expected: None) -> bool:
-    """Nothing between the nodes writes what they read, or draws random numbers where one of them does."""
+    """Nothing writes what a node reads between it and the place where it is read then, or draws random numbers between nodes of which one does."""
+    for node in place.nodes:
+        position, before = place.order[node], place.before
+        moved = (position, before - 1) if position < before else (before, position)
+        if any(place.effects.writes(w, node.all_input_nodes) for w in place.between(*moved)):
+            return False
+    if not any(draws_numbers(node) for node in place.nodes):
+        return True
     positions = [place.order[node] for node in place.nodes]
-    read = [operand for node in place.nodes for operand in node.all_input_nodes]
-    draws = any(draws_numbers(node) for node in place.nodes)
-    return not any(
-        place.effects.writes(node, read) or (draws and draws_numbers(node))
-        for node in place.between(min(positions), max(positions))
-    )
+    return not any(map(draws_numbers, place.between(min(positions), max(positions))))
 
 
 def _results_stay_inside(place: Place, expected: None) -> bool:
