@@ -17,12 +17,26 @@ using namespace opprof;
 using namespace opprof::fx;
 using namespace opprof::rewrite;
 
-/// Whether the node normalizes the result of a convolution by constants.
+/// Whether the node normalizes the result of a convolution by constants, or
+/// multiplies its channels or adds to them, as one that is spelled out.
 static bool normalizesConvolution(NodeOp node) {
-  if (!node.getTarget().contains("batch_norm") || !node.getNumOperands())
+  auto before = node.getNumOperands()
+                    ? node.getOperand(0).getDefiningOp<NodeOp>()
+                    : nullptr;
+  if (!before)
     return false;
-  auto product = node.getOperand(0).getDefiningOp<NodeOp>();
-  return product && product.getTarget().starts_with("aten.conv");
+  bool isOfConvolution = before.getTarget().starts_with("aten.conv");
+  if (node.getTarget().contains("batch_norm"))
+    return isOfConvolution;
+  if ((node.getTarget() != "aten.mul.Tensor" &&
+       node.getTarget() != "aten.add.Tensor") ||
+      node.getNumOperands() != 2)
+    return false;
+  auto type = dyn_cast<RankedTensorType>(node.getType());
+  auto other = dyn_cast<RankedTensorType>(node.getOperand(1).getType());
+  return type && other && type.getRank() > 2 && other.hasStaticShape() &&
+         other.getNumElements() == type.getDimSize(1) &&
+         (isOfConvolution || normalizesConvolution(before));
 }
 
 /// What the model says of one node. Only products wait for a launch of their
@@ -53,15 +67,12 @@ static double getNodeNs(NodeOp node, const DeviceCeilings &device) {
          (isMatrix ? device.launchNs : 0);
 }
 
-/// The model's time of what the graph computes in every call: of weights alone,
-/// once is enough where they are kept.
-static double getGraphNs(GraphOp graph, const DeviceCeilings &device) {
-  llvm::SmallDenseSet<Value> kept;
+llvm::DenseSet<Value> opprof::rewrite::collectOfWeights(GraphOp graph) {
+  llvm::DenseSet<Value> kept;
   for (auto [index, argument] : llvm::enumerate(graph.getArguments()))
     if (graph.getInputKind(index) == "parameter" ||
         graph.getInputKind(index) == "buffer")
       kept.insert(argument);
-  double ns = 0;
   for (NodeOp node : graph.getBlock().getOps<NodeOp>()) {
     bool isKept = node.getNumOperands() && !node.hasSideEffects() &&
                   llvm::all_of(node.getOperands(), [&](Value operand) {
@@ -69,9 +80,18 @@ static double getGraphNs(GraphOp graph, const DeviceCeilings &device) {
                   });
     if (isKept)
       kept.insert(node.getResult());
-    else
-      ns += getNodeNs(node, device);
   }
+  return kept;
+}
+
+/// The model's time of what the graph computes in every call: of weights alone,
+/// once is enough where they are kept.
+static double getGraphNs(GraphOp graph, const DeviceCeilings &device) {
+  llvm::DenseSet<Value> kept = collectOfWeights(graph);
+  double ns = 0;
+  for (NodeOp node : graph.getBlock().getOps<NodeOp>())
+    if (!kept.contains(node.getResult()))
+      ns += getNodeNs(node, device);
   return ns;
 }
 

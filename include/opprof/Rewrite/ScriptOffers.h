@@ -27,6 +27,9 @@ void offerVariants(
     const Rule &rule, std::vector<Recommendation> variants, Offers &offers,
     llvm::function_ref<bool(mlir::Operation *)> isAsked = nullptr);
 
+/// The parameters and buffers of `graph`, and what is computed of them alone.
+llvm::DenseSet<mlir::Value> collectOfWeights(fx::GraphOp graph);
+
 /// How both predict, for a rule's description.
 inline constexpr llvm::StringLiteral kPredictionByModel =
     "roofline of the graph before − after, without what depends on weights "

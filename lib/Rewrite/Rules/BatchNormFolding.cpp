@@ -1,6 +1,7 @@
 // The rule "batch normalizations fold into the products before them". In
 // inference a normalization scales and shifts every channel by the same numbers
-// in every call, which the weights can do themselves.
+// in every call, which the weights can do themselves. So does one that a model
+// spells as a factor and a term made of weights.
 
 #include "OpenScript.h"
 
@@ -16,39 +17,77 @@ namespace {
 struct Product {
   StringLiteral target;
   unsigned rank;
-  bool isConvolution;
+  /// The constants behind the bias.
+  ArrayRef<StringRef> constants;
+  /// Channels are the weight's second dimension, and those of groups share it.
+  bool isTransposed = false;
 };
 
-constexpr Product kProducts[] = {{"aten.conv1d.default", 3, true},
-                                 {"aten.conv2d.default", 4, true},
-                                 {"aten.conv3d.default", 5, true},
-                                 {"aten.linear.default", 2, false}};
+constexpr StringRef kConvolution[] = {"stride", "padding", "dilation",
+                                      "groups"};
+constexpr StringRef kTransposed[] = {"stride", "padding", "output_padding",
+                                     "groups", "dilation"};
+constexpr Product kProducts[] = {
+    {"aten.conv1d.default", 3, kConvolution},
+    {"aten.conv2d.default", 4, kConvolution},
+    {"aten.conv3d.default", 5, kConvolution},
+    {"aten.conv1d.padding", 3, kConvolution},
+    {"aten.conv2d.padding", 4, kConvolution},
+    {"aten.conv3d.padding", 5, kConvolution},
+    {"aten.conv_transpose1d.default", 3, kTransposed, true},
+    {"aten.conv_transpose2d.input", 4, kTransposed, true},
+    {"aten.conv_transpose3d.input", 5, kTransposed, true},
+    {"aten.linear.default", 2, {}}};
 
-/// Builds the script for one product, with a bias or without.
+/// What decides about the script of a normalization.
+struct Form {
+  const Product *product;
+  bool hasBias, hasFactors;
+  TensorKind kind;
+  /// The dimensions of a factor and a term that stand for the normalization;
+  /// none where it is an operator.
+  unsigned spelledRank = 0;
+
+  bool operator==(const Form &) const = default;
+};
+
+/// Builds the script of one form.
 class FoldingMaker {
 public:
-  FoldingMaker(const Product &product, bool hasBias, const TensorKind &kind)
-      : product(product), hasBias(hasBias), script(kind) {}
+  explicit FoldingMaker(const Form &form)
+      : form(form), product(*form.product), script(form.kind) {}
 
   OwningOpRef<ModuleOp> make();
 
 private:
-  /// The arguments of both graphs; a bias is the last one.
-  enum Input { X, Weight, Gamma, Beta, Mean, Var, Bias };
-
   Type getType(StringRef first, StringRef second, StringRef others) const;
   Type getResultType() const { return getType("batch", "out", "result"); }
   void beginGraph(StringRef name);
-  Value get(Input input) { return graph.getArgument(input); }
+  /// An argument of both graphs.
+  Value get(StringRef name) {
+    const auto *place = llvm::find(names, name);
+    return place == names.end() ? Value()
+                                : graph.getArgument(place - names.begin());
+  }
   Value multiply(Value weight, Value bias);
+  Type getSpelledType();
+  Value normalize(Value product);
+  Value makeScale();
+  Value makeBias(Value scale);
+  Value reshape(StringRef name, Value value, ArrayRef<Attribute> shape) {
+    return script.addNode(name, "aten.reshape.default", value,
+                          script.getAnyType(shape.size()),
+                          {script.value(), script.list(shape)});
+  }
   Value compute(StringRef name, StringRef target, ValueRange operands) {
     return script.addNode(name, target, operands, script.getType({"out"}));
   }
 
+  const Form &form;
   const Product &product;
-  bool hasBias;
   OpenScript script;
   GraphOp graph;
+  SmallVector<std::string> names;
 };
 
 } // namespace
@@ -62,61 +101,113 @@ Type FoldingMaker::getType(StringRef first, StringRef second,
 }
 
 void FoldingMaker::beginGraph(StringRef name) {
-  SmallVector<std::string> names{"x", "weight", "gamma", "beta", "mean", "var"};
+  names = {"x", "weight"};
   SmallVector<Type> types{getType("batch", "in", "size"),
-                          getType("out", "group", "kernel")};
-  types.append(4 + hasBias, script.getType({"out"}));
-  if (hasBias)
+                          product.isTransposed
+                              ? getType("in", "out", "kernel")
+                              : getType("out", "group", "kernel")};
+  if (form.spelledRank) {
+    names.append({"scale", "shift"});
+    types.append(2, getSpelledType());
+  } else {
+    if (form.hasFactors)
+      names.append({"gamma", "beta"});
+    names.append({"mean", "var"});
+  }
+  if (form.hasBias)
     names.push_back("bias");
+  types.append(names.size() - types.size(), script.getType({"out"}));
   graph = script.beginGraph(name, names, types, getResultType());
 }
 
 /// The product of x; a null bias is none.
 Value FoldingMaker::multiply(Value weight, Value bias) {
-  SmallVector<Value> operands{get(X), weight};
+  SmallVector<Value> operands{get("x"), weight};
   if (bias)
     operands.push_back(bias);
   SmallVector<Attribute> arguments{script.value(), script.value(),
                                    bias ? script.value() : script.none()};
-  if (product.isConvolution)
-    for (StringRef name : {"stride", "padding", "dilation", "groups"})
-      arguments.push_back(script.open(name));
+  for (StringRef name : product.constants)
+    arguments.push_back(product.isTransposed && name == "groups"
+                            ? script.number(1)
+                            : script.open(name));
   return script.addNode("product", product.target, operands, getResultType(),
                         arguments);
+}
+
+/// The type of a factor or a term of channels: its other dimensions are 1.
+Type FoldingMaker::getSpelledType() {
+  SmallVector<Attribute> sizes(form.spelledRank, script.number(1));
+  sizes[form.spelledRank + 1 - product.rank] = script.size("out");
+  return script.getType(sizes, form.kind.element, /*isContiguous=*/false);
+}
+
+Value FoldingMaker::normalize(Value product) {
+  if (form.spelledRank) {
+    Value scaled = script.addNode("scaled", "aten.mul.Tensor",
+                                  {product, get("scale")}, getResultType());
+    return script.addNode("normalized", "aten.add.Tensor",
+                          {scaled, get("shift")}, getResultType());
+  }
+  SmallVector<Value> operands{product};
+  if (form.hasFactors)
+    operands.append({get("gamma"), get("beta")});
+  operands.append({get("mean"), get("var")});
+  SmallVector<Attribute> arguments(5, script.value());
+  if (!form.hasFactors)
+    arguments[1] = arguments[2] = script.none();
+  arguments.append({script.flag(false), script.open("momentum"),
+                    script.open("eps"), script.open("cudnn_enabled")});
+  return script.addNode("normalized", "aten.batch_norm.default", operands,
+                        getResultType(), arguments);
+}
+
+/// What each channel is multiplied by.
+Value FoldingMaker::makeScale() {
+  if (form.spelledRank)
+    return get("scale");
+  Value shifted = script.addNode("shifted", "aten.add.Scalar", get("var"),
+                                 script.getType({"out"}),
+                                 {script.value(), script.open("eps")});
+  Value root = compute("root", "aten.rsqrt.default", shifted);
+  return form.hasFactors
+             ? compute("scale", "aten.mul.Tensor", {get("gamma"), root})
+             : root;
+}
+
+Value FoldingMaker::makeBias(Value scale) {
+  if (form.spelledRank) {
+    Value shift = reshape("shift", get("shift"), {script.number(-1)});
+    if (!form.hasBias)
+      return shift;
+    Value factor = reshape("factor", scale, {script.number(-1)});
+    Value scaled = compute("scaled", "aten.mul.Tensor", {get("bias"), factor});
+    return compute("bias", "aten.add.Tensor", {scaled, shift});
+  }
+  Value offset =
+      form.hasBias
+          ? compute("offset", "aten.sub.Tensor", {get("bias"), get("mean")})
+          : compute("offset", "aten.neg.default", get("mean"));
+  Value bias = compute("scaled", "aten.mul.Tensor", {offset, scale});
+  return form.hasFactors
+             ? compute("shift", "aten.add.Tensor", {bias, get("beta")})
+             : bias;
 }
 
 OwningOpRef<ModuleOp> FoldingMaker::make() {
   beginGraph("pattern");
   GraphOp pattern = graph;
-  SmallVector<Attribute> arguments(5, script.value());
-  arguments.append({script.flag(false), script.open("momentum"),
-                    script.open("eps"), script.open("cudnn_enabled")});
-  Value product = multiply(get(Weight), hasBias ? get(Bias) : Value());
-  script.finishGraph(
-      script.addNode("normalized", "aten.batch_norm.default",
-                     {product, get(Gamma), get(Beta), get(Mean), get(Var)},
-                     getResultType(), arguments));
+  script.finishGraph(normalize(multiply(get("weight"), get("bias"))));
 
   beginGraph("replacement");
-  Value shifted = script.addNode("shifted", "aten.add.Scalar", get(Var),
-                                 script.getType({"out"}),
-                                 {script.value(), script.open("eps")});
-  Value root = compute("root", "aten.rsqrt.default", shifted);
-  Value scale = compute("scale", "aten.mul.Tensor", {get(Gamma), root});
-  SmallVector<Attribute> shape(this->product.rank, script.number(1));
-  shape[0] = script.number(-1);
-  Value column =
-      script.addNode("column", "aten.reshape.default", scale,
-                     script.getAnyType(this->product.rank),
-                     {script.value(), script.getBuilder().getArrayAttr(shape)});
-  Value weight = script.addNode("weight_scaled", "aten.mul.Tensor",
-                                {get(Weight), column}, get(Weight).getType());
-  Value offset =
-      hasBias ? compute("offset", "aten.sub.Tensor", {get(Bias), get(Mean)})
-              : compute("offset", "aten.neg.default", get(Mean));
-  Value scaled = compute("scaled", "aten.mul.Tensor", {offset, scale});
-  Value bias = compute("shift", "aten.add.Tensor", {scaled, get(Beta)});
-  script.finishGraph(multiply(weight, bias));
+  Value scale = makeScale();
+  SmallVector<Attribute> shape(product.rank, script.number(1));
+  shape[product.isTransposed] = script.number(-1);
+  Value weight =
+      script.addNode("weight_scaled", "aten.mul.Tensor",
+                     {get("weight"), reshape("column", scale, shape)},
+                     get("weight").getType());
+  script.finishGraph(multiply(weight, makeBias(scale)));
   script.addReplacement(pattern, graph);
   script.addStrategies(NamedAttribute(
       StringAttr::get(script.getBuilder().getContext(), "prologue"),
@@ -124,25 +215,127 @@ OwningOpRef<ModuleOp> FoldingMaker::make() {
   return script.finish();
 }
 
+static const Product *findProduct(NodeOp node) {
+  const auto *product = llvm::find_if(kProducts, [&](const Product &known) {
+    return node && known.target == node.getTarget();
+  });
+  return product == std::end(kProducts) ? nullptr : product;
+}
+
+/// The form of a normalization; none, with the reason, where what it takes is
+/// no product that is known.
+static std::optional<Form> readForm(NodeOp norm, std::string &reason) {
+  Value input = norm.getArgumentValue("input");
+  auto type = input ? dyn_cast<RankedTensorType>(input.getType()) : nullptr;
+  auto info =
+      type ? dyn_cast_or_null<TensorInfoAttr>(type.getEncoding()) : nullptr;
+  auto node = input ? input.getDefiningOp<NodeOp>() : nullptr;
+  reason = node ? "what it normalizes is the result of " +
+                      node.getTarget().str() + ", and of no product"
+                : "what it normalizes is an input of the graph";
+  if (!node || !info)
+    return std::nullopt;
+  const Product *product = findProduct(node);
+  if (!product)
+    return std::nullopt;
+  auto isTraining = dyn_cast_or_null<BoolAttr>(norm.getArgument("training"));
+  if (!isTraining || isTraining.getValue() ||
+      !norm.getArgumentValue("running_mean")) {
+    reason = "it normalizes by statistics of the batch";
+    return std::nullopt;
+  }
+  if (type.getRank() != product->rank) {
+    reason = "the result of " + node.getTarget().str() + " has " +
+             std::to_string(type.getRank()) +
+             " dimensions, and its channels "
+             "are not the second one";
+    return std::nullopt;
+  }
+  return Form{product, node.getArgumentValue("bias") != Value(),
+              norm.getArgumentValue("weight") != Value(),
+              TensorKind{type.getElementType(), info.getDevice()}};
+}
+
+/// The form of `term`, where it is added to channels of a convolution that a
+/// factor multiplied, and both are made of weights alone.
+static std::optional<Form>
+readSpelledForm(NodeOp term, const llvm::DenseSet<Value> &ofWeights) {
+  auto getMade = [](NodeOp node, StringRef target) {
+    Value value = node && node.getTarget() == target
+                      ? node.getArgumentValue("self")
+                      : Value();
+    return value ? value.getDefiningOp<NodeOp>() : NodeOp();
+  };
+  NodeOp factor = getMade(term, "aten.add.Tensor");
+  NodeOp node = getMade(factor, "aten.mul.Tensor");
+  const Product *product = findProduct(node);
+  auto type =
+      node ? dyn_cast<RankedTensorType>(node.getType()) : RankedTensorType();
+  auto info =
+      type ? dyn_cast_or_null<TensorInfoAttr>(type.getEncoding()) : nullptr;
+  if (!product || product->constants.empty() || !info ||
+      type.getRank() != product->rank)
+    return std::nullopt;
+  Value scale = factor.getArgumentValue("other"),
+        shift = term.getArgumentValue("other");
+  unsigned rank = 0;
+  for (Value value : {scale, shift}) {
+    auto own = value && ofWeights.contains(value)
+                   ? dyn_cast<RankedTensorType>(value.getType())
+                   : nullptr;
+    // All dimensions but that of the channels are 1.
+    if (!own || own.getRank() + 1 < type.getRank() ||
+        own.getRank() > type.getRank() || !own.hasStaticShape() ||
+        own.getDimSize(own.getRank() + 1 - type.getRank()) !=
+            type.getDimSize(1) ||
+        own.getNumElements() != type.getDimSize(1) ||
+        (rank && rank != own.getRank()))
+      return std::nullopt;
+    rank = static_cast<unsigned>(own.getRank());
+  }
+  return Form{product, node.getArgumentValue("bias") != Value(),
+              /*hasFactors=*/true,
+              TensorKind{type.getElementType(), info.getDevice()}, rank};
+}
+
+/// The forms of all normalizations; those that are none of a product are
+/// declined.
+static SmallVector<Form> collectForms(ArrayRef<GraphOp> graphs,
+                                      Offers &offers) {
+  SmallVector<Form> forms;
+  for (GraphOp graph : graphs) {
+    llvm::DenseSet<Value> ofWeights = collectOfWeights(graph);
+    for (NodeOp node : graph.getBlock().getOps<NodeOp>()) {
+      std::string reason;
+      bool isOperator = node.getTarget() == "aten.batch_norm.default";
+      std::optional<Form> form = isOperator ? readForm(node, reason)
+                                            : readSpelledForm(node, ofWeights);
+      if (form && !llvm::is_contained(forms, *form))
+        forms.push_back(*form);
+      if (!form && isOperator)
+        offers.decline(kBatchNormFolding.name, reason, graph, node);
+    }
+  }
+  return forms;
+}
+
 const Rule rewrite::kBatchNormFolding = {
     "fold-batch-norm", "normalization-by-constants",
-    "batch_norm in inference, with factors, of a convolution or of a linear "
-    "layer with a 2-D result that nothing else takes",
+    "batch_norm in inference of a convolution, of a transposed one of one "
+    "group, or of a linear layer with a 2-D result that nothing else takes; of "
+    "convolutions also a factor and a term made of weights",
     kPredictionByModel,
     [](ArrayRef<GraphOp> graphs, const Evidence &evidence, Offers &offers) {
       std::vector<Recommendation> variants;
-      for (const TensorKind &kind :
-           collectKinds(graphs, "aten.batch_norm.default"))
-        for (const Product &product : kProducts)
-          for (bool hasBias : {false, true})
-            variants.push_back(makeVariant(
-                kBatchNormFolding,
-                "Batch normalizations fold into the weights before them",
-                "In inference a batch normalization multiplies each channel "
-                "by one number and adds another, the same in every call. "
-                "Weights that are multiplied once, and a bias, do that in the "
-                "product itself. Folding changes the order of roundings.",
-                FoldingMaker(product, hasBias, kind).make()));
+      for (const Form &form : collectForms(graphs, offers))
+        variants.push_back(makeVariant(
+            kBatchNormFolding,
+            "Batch normalizations fold into the weights before them",
+            "In inference a batch normalization multiplies each channel by one "
+            "number and adds another, the same in every call. Weights that are "
+            "multiplied once, and a bias, do that in the product itself. "
+            "Folding changes the order of roundings.",
+            FoldingMaker(form).make()));
       offerVariants(graphs, evidence, kBatchNormFolding, std::move(variants),
                     offers);
     }};

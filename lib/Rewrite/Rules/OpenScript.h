@@ -20,25 +20,6 @@ struct TensorKind {
   bool operator==(const TensorKind &) const = default;
 };
 
-/// The kinds of what the calls of `target` give, each once.
-inline llvm::SmallVector<TensorKind>
-collectKinds(llvm::ArrayRef<fx::GraphOp> graphs, llvm::StringRef target) {
-  llvm::SmallVector<TensorKind> kinds;
-  for (fx::GraphOp graph : graphs)
-    for (fx::NodeOp node : graph.getBlock().getOps<fx::NodeOp>()) {
-      auto type = mlir::dyn_cast<mlir::RankedTensorType>(node.getType());
-      auto info =
-          type ? mlir::dyn_cast_or_null<fx::TensorInfoAttr>(type.getEncoding())
-               : nullptr;
-      if (node.getTarget() != target || !info)
-        continue;
-      TensorKind kind{type.getElementType(), info.getDevice()};
-      if (!llvm::is_contained(kinds, kind))
-        kinds.push_back(kind);
-    }
-  return kinds;
-}
-
 /// Makes the graphs of a script for tensors of one kind.
 class OpenScript : public fx::ScriptBuilder {
 public:
