@@ -3,7 +3,7 @@
 // Verify that each rule is there with what it answers, when it applies and how it predicts.
 // CHECK: merge-gemms
 // CHECK-NEXT: finding:    gemms-sharing-an-input
-// CHECK-NEXT: conditions: linear, mm or addmm with one input
+// CHECK-NEXT: conditions: linear, mm, matmul or addmm with one input
 // CHECK-NEXT: prediction:
 // CHECK: fold-batch-norm
 // CHECK: form-attention

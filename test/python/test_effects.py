@@ -218,6 +218,30 @@ def test_strategies_are_offered_where_the_backend_takes_them(
         assert found["node"]
 
 
+@torch.library.custom_op("opprof_effects::halved", mutates_args=())
+def halved(x: Tensor) -> Tensor:
+    return x / 2
+
+
+halved.register_fake(torch.empty_like)
+
+
+def test_what_nobody_knows_the_writes_of_is_not_said_to_write(tmp_path: Path) -> None:
+    class Halved(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.part = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.part(halved(x)) * 2
+
+    names, declined = offered(Halved(), tmp_path)
+    assert "float16" not in names
+    (found,) = [entry for entry in declined if entry["rule"] == "float16"]
+    assert found["node"] == "halved"
+    assert found["reason"].startswith("nothing is known of what it writes")
+
+
 def test_what_is_declined_is_printed_with_its_place(tmp_path: Path) -> None:
     with torch.no_grad():
         program = torch.export.export(Cache().eval(), (torch.randn(4, 8, 8, 8),))

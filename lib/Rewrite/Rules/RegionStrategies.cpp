@@ -19,6 +19,9 @@ using namespace opprof;
 using namespace opprof::fx;
 using namespace opprof::rewrite;
 
+static constexpr StringLiteral kMayWriteInput =
+    "nothing is known of what it writes, which may be an input of the graph";
+
 namespace {
 
 /// A node of which something is true, or nothing.
@@ -37,6 +40,9 @@ struct GraphFacts {
   /// are symbols, or a tensor that is not on a GPU. Single values of the
   /// graph's own are none of these: Inductor hands them to kernels as numbers.
   Sight writesInput, draws, symbolic, offGPU;
+  /// The first one of which nobody knows what it writes, where it comes before
+  /// one that writes an input.
+  Sight mayWriteInput;
   /// The first one of another floating type than float32, which a cast would
   /// not keep.
   Sight otherFloat;
@@ -122,7 +128,11 @@ static GraphFacts collectFacts(GraphOp graph) {
         graph.getInputKind(index) == "parameter")
       facts.hasFloat32Weights = true;
   }
-  facts.writesInput.note(StorageEffects(graph).findWriteOfInput());
+  Operation *write = StorageEffects(graph).findWriteOfInput();
+  auto writer = dyn_cast_or_null<NodeOp>(write);
+  bool isKnown = !writer || lookupSchema(writer.getTarget()) ||
+                 writer.getTarget().starts_with("operator.");
+  (isKnown ? facts.writesInput : facts.mayWriteInput).note(write);
   for (Operation &op : graph.getBlock()) {
     auto node = dyn_cast<NodeOp>(op);
     if (!node)
@@ -304,7 +314,8 @@ void Strategies::recommendPrecision(const Rule &rule, double rate,
       rule, [](const GraphFacts &graph) { return graph.hasFloat32Weights; },
       [](const GraphFacts &graph) -> SmallVector<Obstacle> {
         return {{graph.otherFloat, "not all of its floats are float32"},
-                {graph.writesInput, "it writes an input of the graph"}};
+                {graph.writesInput, "it writes an input of the graph"},
+                {graph.mayWriteInput, kMayWriteInput}};
       });
   if (!graphs)
     return;
@@ -336,6 +347,7 @@ void Strategies::recommendCudaGraph() {
         return {{graph.offGPU, "a tensor is not on the GPU"},
                 {graph.symbolic, "its sizes are symbols"},
                 {graph.writesInput, "it writes an input of the graph"},
+                {graph.mayWriteInput, kMayWriteInput},
                 {graph.draws, "it draws random numbers"}};
       });
   if (!graphs)

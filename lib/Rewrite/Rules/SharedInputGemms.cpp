@@ -71,9 +71,10 @@ static std::optional<Gemm> matchGemm(NodeOp node) {
     gemm.weight = node.getArgumentValue("weight");
     gemm.bias = node.getArgumentValue("bias");
     gemm.widthDim = 0;
-  } else if (target == "aten.mm.default") {
+  } else if (target == "aten.mm.default" || target == "aten.matmul.default") {
     gemm.input = node.getArgumentValue("self");
-    gemm.weight = node.getArgumentValue("mat2");
+    gemm.weight =
+        node.getArgumentValue(target == "aten.mm.default" ? "mat2" : "other");
     gemm.widthDim = 1;
   } else if (target == "aten.addmm.default") {
     gemm.input = node.getArgumentValue("mat1");
@@ -102,6 +103,27 @@ static std::optional<Gemm> matchGemm(NodeOp node) {
   return gemm;
 }
 
+/// Says of a GEMM that is alone in its group why the others of its input are
+/// in another one.
+template <typename Groups>
+static void declineUnlike(const Groups &groups, const Gemm &gemm, GraphOp graph,
+                          Offers &offers) {
+  for (auto &[key, group] : groups) {
+    const Gemm &other = group.gemms[0];
+    if (other.input != gemm.input || other.node == gemm.node)
+      continue;
+    bool isOfOneOperator =
+        NodeOp(other.node).getTargetAttr() == NodeOp(gemm.node).getTargetAttr();
+    StringRef reason =
+        !isOfOneOperator ? "another product of its input calls another operator"
+        : !other.bias != !gemm.bias
+            ? "of it and another product of its input one has a bias"
+            : "the weight of another product of its input has another type";
+    offers.decline(kSharedInputGemms.name, reason, graph, gemm.node);
+    return;
+  }
+}
+
 /// The groups of `graph`, in the order of their first GEMM.
 static SmallVector<Group> findGroups(GraphOp graph, Offers &offers) {
   using Key = std::tuple<Value, StringAttr, unsigned, Type>;
@@ -124,8 +146,10 @@ static SmallVector<Group> findGroups(GraphOp graph, Offers &offers) {
   StorageEffects effects(graph);
   SmallVector<Group> result;
   for (auto &[key, group] : groups) {
-    if (group.gemms.size() < 2)
+    if (group.gemms.size() < 2) {
+      declineUnlike(groups, group.gemms[0], graph, offers);
       continue;
+    }
     llvm::erase_if(group.gemms, [&](const Gemm &gemm) {
       if (!gemm.obstacle.empty())
         offers.decline(kSharedInputGemms.name, gemm.obstacle, graph, gemm.node);
@@ -436,8 +460,8 @@ static void recommendSharedInputGemms(ArrayRef<GraphOp> graphs,
 
 const Rule rewrite::kSharedInputGemms = {
     "merge-gemms", "gemms-sharing-an-input",
-    "linear, mm or addmm with one input and different 2-D weights that are "
-    "inputs of the graph, all with or all without a 1-D bias; none is "
+    "linear, mm, matmul or addmm with one input and different 2-D weights that "
+    "are inputs of the graph, all with or all without a 1-D bias; none is "
     "returned, and nothing they read is written between them",
     "times × (1 − roofline of one product of all widths, in waves of tiles / "
     "the sum of theirs)",
