@@ -21,10 +21,11 @@ from torch._dynamo.utils import counters
 
 from opprof.backend.checks import Measurement, Subject, Verdict, check_backend, relative_error
 from opprof.backend.emit import emit
-from opprof.backend.rewrites import Script
+from opprof.backend.rewrites import Rewrites, Script
 from opprof.commands import optimize as optimize_command
 from opprof.commands.cli import main
-from opprof.commands.optimize import OptimizeOptions, _Result
+from opprof.commands.optimize import OptimizeOptions, _Result, report
+from opprof.commands.recommend import rewrites_text, unseen_by_rules
 from opprof.errors import OpprofError
 from opprof.export.graph_store import GraphStore
 from opprof.export.model_script import load_model_script
@@ -1119,6 +1120,22 @@ def test_a_recipe_is_used_where_no_simpler_one_is_as_fast() -> None:
     facts = facts_of(outcome)
     assert facts["lines"] == ["Inductor()"]
     assert facts["trials"][0]["end"] == "beaten"
+
+
+def test_what_no_rule_sees_is_said_where_none_has_anything_to_offer(tmp_path: Path) -> None:
+    """A recurrent layer of packed sequences: Dynamo hands it to no backend, and rules look at graphs."""
+    call = {"function": "forward", "source": "model.py:9", "compile_ns": 1}
+    failed = {**call, "failed": "Attempted to wrap RNN, GRU, or LSTM"}
+    compilations = [{**call, "id": "0/0"}, {**failed, "id": "1/0"}, {**failed, "id": "1/1"}]
+    (tmp_path / "run.json").write_text(json.dumps({"compilations": compilations}))
+    (line,) = unseen_by_rules(tmp_path)
+    expected = "no rule sees forward (model.py:9), which torch.compile leaves as it is: "
+    assert line == expected + failed["failed"]
+    assert unseen_by_rules(tmp_path / "elsewhere") == []
+    assert rewrites_text(Rewrites([], {}), [line]).splitlines()[-1] == line
+    outcome = Outcome("model", [entrant("eager", 1)], [], [], [], use="eager", declined=[line])
+    lines = report(outcome, OptimizeOptions(), device="cpu").splitlines()
+    assert lines[lines.index("No rule had a rewrite to offer.") + 1] == f"  {line}"
 
 
 def test_optimize_says_of_everything_what_became_of_it(

@@ -927,12 +927,13 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
 
 def _recommend(options: argparse.Namespace) -> None:
     from opprof.backend.rewrites import read_rewrites
-    from opprof.commands.recommend import recommend, rewrites_text
+    from opprof.commands.recommend import recommend, rewrites_text, unseen_by_rules
 
     recommend(
         options.profile, options.output, error_budget=options.error_budget, rules=options.rules
     )
-    print(printable(rewrites_text(read_rewrites(options.output))), end="")
+    text = rewrites_text(read_rewrites(options.output), unseen_by_rules(options.profile))
+    print(printable(text), end="")
 
 
 def _add_recommend(commands: _Commands) -> None:

@@ -27,12 +27,12 @@ from opprof.backend.checks import (
     check_script,
 )
 from opprof.backend.emit import emit, test_file
-from opprof.backend.rewrites import Script
+from opprof.backend.rewrites import Script, read_rewrites
 from opprof.backend.training import subject_of
 from opprof.chain import attribute
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.commands.profile import ProfileOptions, profile_script
-from opprof.commands.recommend import recommend
+from opprof.commands.recommend import recommend, unseen_by_rules
 from opprof.errors import OpprofError
 from opprof.export.archive_model import usage, write_archive_model
 from opprof.export.graph_json import GraphSource, write_graph_json
@@ -135,6 +135,8 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         progress("4/4 prove and report")
         result = stack.enter_context(_Result(RunFolder(output / "after"), ahead.store))
         outcome = _finish(subject, found, output, result, options, clock)
+        declined = read_rewrites(output / "rewrites").declined
+        outcome.declined = [*map(str, declined), *unseen_by_rules(before.path)]
         if outcome.backend is not None:
             with clock.phase("profile of the result"):
                 _try_to_profile_after(subject, outcome, before, result, options)
@@ -565,7 +567,7 @@ def report(outcome: Outcome, options: OptimizeOptions, *, device: str) -> str:
     assert used is not None
     lines += ["", *(f"    {line}" for line in used.lines), ""]
     if not outcome.trials:
-        lines.append("No rule had a rewrite to offer.")
+        lines += ["No rule had a rewrite to offer.", *(f"  {one}" for one in outcome.declined)]
     for trial in outcome.trials:
         lines.append(f"  {trial.end.value:20} {trial.script.title}")
         lines.append(f"                       {trial.reason}")

@@ -1,9 +1,12 @@
 """From a run folder to ranked rewrite scripts: asks the native rules, with what the profile measured. Needs no PyTorch."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from opprof.backend.rewrites import Rewrites, Script, read_rewrites
 from opprof.choices import DEFAULT_ERROR_BUDGET
+from opprof.files import read_json
+from opprof.run_folder import RunFolder
 from opprof.tools import run_driver
 from opprof.units import microseconds
 
@@ -24,11 +27,28 @@ def recommend(
     return read_rewrites(output).scripts
 
 
-def rewrites_text(rewrites: Rewrites) -> str:
-    """The ranked list, and what was declined, as `opprof recommend` prints them."""
+def unseen_by_rules(run: Path) -> list[str]:
+    """Functions of the run folder's program that torch.compile left alone, so that no rule sees a graph of them, and why."""
+    file = RunFolder(run).run
+    if not file.is_file():
+        return []
+    functions: dict[str, str] = {}
+    for one in read_json(file, within=run).get("compilations") or []:
+        if isinstance(one, dict) and one.get("failed"):
+            source = f" ({one['source']})" if one.get("source") else ""
+            known = f"{one.get('function') or one.get('id')}{source}"
+            functions.setdefault(known, str(one["failed"]))
+    return [
+        f"no rule sees {known}, which torch.compile leaves as it is: {reason}"
+        for known, reason in functions.items()
+    ]
+
+
+def rewrites_text(rewrites: Rewrites, unseen: Sequence[str] = ()) -> str:
+    """The ranked list, and what was declined or not seen, as `opprof recommend` prints them."""
     lines = []
     for script in rewrites.scripts:
         saves = "" if script.saves_ns is None else f"{microseconds(script.saves_ns):>10} µs"
         lines.append(f"{saves:>13}  {script.path.name:28} {script.title}")
     head = "predicted gain a step" if lines else "no rule has a rewrite to offer for this graph"
-    return "\n".join([head, *lines, *map(str, rewrites.declined)]) + "\n"
+    return "\n".join([head, *lines, *map(str, rewrites.declined), *unseen]) + "\n"

@@ -51,6 +51,8 @@ class Outcome:
     reference: str = "float64"
     # Levels by region, where they were searched for.
     precision: dict[str, Any] | None = None
+    # What the rules declined, and what they did not see.
+    declined: list[str] = field(default_factory=list)
 
     def entrant(self, name: str) -> Entrant | None:
         return next((one for one in self.entrants if one.name == name), None)
