@@ -57,6 +57,19 @@ class Frozen(nn.Module):
         return x * scale + (bias - self.running_mean.reshape(self.shape) * scale)
 
 
+class Viewed(nn.Module):
+    """Swaps or orders dimensions, or makes rows of all but the last one."""
+
+    def __init__(self, *dims: int) -> None:
+        super().__init__()
+        self.dims = dims
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.dims:
+            return x.reshape(-1, x.shape[-1])
+        return x.transpose(*self.dims) if len(self.dims) == 2 else x.permute(self.dims)
+
+
 class UsedTwice(Normalized):
     def forward(self, x: Tensor) -> Tensor:
         y = self.product(x)
@@ -434,6 +447,26 @@ NORMALIZED: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
         Normalized(nn.Conv2d(4, 6, 3, padding="same", bias=False), nn.BatchNorm2d(6)),
         (torch.randn(2, 4, 9, 9),),
     ),
+    "linear, transposed": (
+        Normalized(nn.Sequential(nn.Linear(8, 6), Viewed(1, 2)), nn.BatchNorm1d(6)),
+        (torch.randn(2, 5, 8),),
+    ),
+    "linear, of equal sizes, permuted": (
+        Normalized(nn.Sequential(nn.Linear(5, 5, bias=False), Viewed(0, 2, 1)), nn.BatchNorm1d(5)),
+        (torch.randn(5, 5, 5),),
+    ),
+    "linear, transposed from the end": (
+        Normalized(nn.Sequential(nn.Linear(8, 6), Viewed(-1, -2)), nn.BatchNorm1d(6)),
+        (torch.randn(2, 5, 8),),
+    ),
+    "linear, viewed": (
+        Normalized(nn.Sequential(nn.Linear(8, 6), Viewed()), nn.BatchNorm1d(6, affine=False)),
+        (torch.randn(2, 5, 8),),
+    ),
+    "linear, rows of all sequences": (
+        Normalized(nn.Sequential(nn.Linear(8, 6, bias=False), nn.Flatten(0, 1)), nn.BatchNorm1d(6)),
+        (torch.randn(2, 5, 8),),
+    ),
     "frozen": (
         Normalized(nn.Conv2d(4, 6, 3, bias=False), Frozen(6, (1, -1, 1, 1))),
         (torch.randn(2, 4, 9, 9),),
@@ -674,14 +707,17 @@ NOT_FOLDED: dict[str, tuple[nn.Module, tuple[Tensor, ...], str, str]] = {
         "batch_norm",
         "has 3 dimensions, and its channels are not the second one",
     ),
-    "channels of a sequence": (
-        Normalized(
-            nn.Sequential(nn.Linear(8, 6), nn.Flatten(0, 1)),
-            nn.BatchNorm1d(6),
-        ),
-        (torch.randn(2, 5, 8),),
+    "channels and pixels": (
+        Normalized(nn.Sequential(nn.Conv1d(4, 6, 3), nn.Flatten()), nn.BatchNorm1d(42)),
+        (torch.randn(2, 4, 9),),
         "batch_norm",
         "is the result of aten.flatten.using_ints, and of no product",
+    ),
+    "rows of a sequence": (
+        Normalized(nn.Sequential(nn.Linear(5, 5), Viewed(0, 1)), nn.BatchNorm1d(5)),
+        (torch.randn(5, 5, 5),),
+        "batch_norm",
+        "is the result of aten.transpose.int, and of no product",
     ),
     "transposed, in groups": (
         Normalized(nn.ConvTranspose2d(4, 6, 3, groups=2), nn.BatchNorm2d(6)),

@@ -47,7 +47,14 @@ struct Form {
   /// The dimensions of a factor and a term that stand for the normalization;
   /// none where it is an operator.
   unsigned spelledRank = 0;
+  /// How a linear layer's result of three dimensions is viewed before it is
+  /// normalized, so that its channels are the second one; null where it isn't.
+  StringAttr view = {};
+  SmallVector<Attribute> viewArguments = {};
 
+  bool swapsDims() const {
+    return view == "aten.transpose.int" || view == "aten.permute.default";
+  }
   bool operator==(const Form &) const = default;
 };
 
@@ -61,7 +68,20 @@ public:
 
 private:
   Type getType(StringRef first, StringRef second, StringRef others) const;
-  Type getResultType() const { return getType("batch", "out", "result"); }
+  Type getInputType() const {
+    return form.view ? script.getType({"batch", "length", "in"})
+                     : getType("batch", "in", "size");
+  }
+  Type getProductType() const {
+    return form.view ? script.getType({"batch", "length", "out"})
+                     : getResultType();
+  }
+  Type getResultType() const {
+    if (form.view)
+      return form.swapsDims() ? script.getType({"batch", "out", "length"})
+                              : script.getType({"rows", "out"});
+    return getType("batch", "out", "result");
+  }
   void beginGraph(StringRef name);
   /// An argument of both graphs.
   Value get(StringRef name) {
@@ -102,10 +122,9 @@ Type FoldingMaker::getType(StringRef first, StringRef second,
 
 void FoldingMaker::beginGraph(StringRef name) {
   names = {"x", "weight"};
-  SmallVector<Type> types{getType("batch", "in", "size"),
-                          product.isTransposed
-                              ? getType("in", "out", "kernel")
-                              : getType("out", "group", "kernel")};
+  SmallVector<Type> types{
+      getInputType(), product.isTransposed ? getType("in", "out", "kernel")
+                                           : getType("out", "group", "kernel")};
   if (form.spelledRank) {
     names.append({"scale", "shift"});
     types.append(2, getSpelledType());
@@ -120,7 +139,7 @@ void FoldingMaker::beginGraph(StringRef name) {
   graph = script.beginGraph(name, names, types, getResultType());
 }
 
-/// The product of x; a null bias is none.
+/// The product of x, as it is normalized; a null bias is none.
 Value FoldingMaker::multiply(Value weight, Value bias) {
   SmallVector<Value> operands{get("x"), weight};
   if (bias)
@@ -131,8 +150,11 @@ Value FoldingMaker::multiply(Value weight, Value bias) {
     arguments.push_back(product.isTransposed && name == "groups"
                             ? script.number(1)
                             : script.open(name));
-  return script.addNode("product", product.target, operands, getResultType(),
-                        arguments);
+  Value result = script.addNode("product", product.target, operands,
+                                getProductType(), arguments);
+  return form.view ? script.addNode("viewed", form.view.getValue(), result,
+                                    getResultType(), form.viewArguments)
+                   : result;
 }
 
 /// The type of a factor or a term of channels: its other dimensions are 1.
@@ -222,6 +244,40 @@ static const Product *findProduct(NodeOp node) {
   return product == std::end(kProducts) ? nullptr : product;
 }
 
+/// True where `node` views a linear layer's result of three dimensions so that
+/// its channels, the last one, are the second one.
+static bool bringsChannelsForward(NodeOp node) {
+  auto before = node.getNumOperands() == 1
+                    ? node.getOperand(0).getDefiningOp<NodeOp>()
+                    : nullptr;
+  if (!before || before.getTarget() != "aten.linear.default" ||
+      node.getKwargNames())
+    return false;
+  auto from = dyn_cast<RankedTensorType>(before.getType()),
+       type = dyn_cast<RankedTensorType>(node.getType());
+  if (!from || !type || from.getRank() != 3)
+    return false;
+  auto getDim = [](Attribute number) -> int64_t {
+    auto dim = dyn_cast<IntegerAttr>(number);
+    return dim ? (dim.getInt() + 3) % 3 : -1;
+  };
+  StringRef target = node.getTarget();
+  ArrayRef<Attribute> arguments = node.getArgs().getValue().drop_front();
+  if (target == "aten.transpose.int")
+    return arguments.size() == 2 &&
+           getDim(arguments[0]) + getDim(arguments[1]) == 3;
+  auto dims =
+      arguments.empty() ? ArrayAttr() : dyn_cast<ArrayAttr>(arguments.front());
+  if (target == "aten.permute.default")
+    return dims && llvm::equal(llvm::map_range(dims, getDim),
+                               ArrayRef<int64_t>{0, 2, 1});
+  bool mergesRows = llvm::is_contained(
+      {"aten.flatten.using_ints", "aten.view.default", "aten.reshape.default"},
+      target);
+  return mergesRows && type.getRank() == 2 && !type.isDynamicDim(1) &&
+         type.getDimSize(1) == from.getDimSize(2);
+}
+
 /// The form of a normalization; none, with the reason, where what it takes is
 /// no product that is known.
 static std::optional<Form> readForm(NodeOp norm, std::string &reason) {
@@ -235,6 +291,9 @@ static std::optional<Form> readForm(NodeOp norm, std::string &reason) {
                 : "what it normalizes is an input of the graph";
   if (!node || !info)
     return std::nullopt;
+  NodeOp view = bringsChannelsForward(node) ? node : NodeOp();
+  if (view)
+    node = view.getOperand(0).getDefiningOp<NodeOp>();
   const Product *product = findProduct(node);
   if (!product)
     return std::nullopt;
@@ -244,16 +303,25 @@ static std::optional<Form> readForm(NodeOp norm, std::string &reason) {
     reason = "it normalizes by statistics of the batch";
     return std::nullopt;
   }
-  if (type.getRank() != product->rank) {
+  if (!view && type.getRank() != product->rank) {
     reason = "the result of " + node.getTarget().str() + " has " +
              std::to_string(type.getRank()) +
              " dimensions, and its channels "
              "are not the second one";
     return std::nullopt;
   }
-  return Form{product, node.getArgumentValue("bias") != Value(),
-              norm.getArgumentValue("weight") != Value(),
-              TensorKind{type.getElementType(), info.getDevice()}};
+  Form form{product, node.getArgumentValue("bias") != Value(),
+            norm.getArgumentValue("weight") != Value(),
+            TensorKind{type.getElementType(), info.getDevice()}};
+  if (view) {
+    form.view = view.getTargetAttr();
+    form.viewArguments.assign(view.getArgs().begin(), view.getArgs().end());
+    // Sizes; the types say which.
+    for (Attribute &argument : form.viewArguments)
+      if (isa<ArrayAttr>(argument) && !form.swapsDims())
+        argument = AnyAttr::get(view.getContext(), "sizes");
+  }
+  return form;
 }
 
 /// The form of `term`, where it is added to channels of a convolution that a
@@ -322,7 +390,8 @@ static SmallVector<Form> collectForms(ArrayRef<GraphOp> graphs,
 const Rule rewrite::kBatchNormFolding = {
     "fold-batch-norm", "normalization-by-constants",
     "batch_norm in inference of a convolution, of a transposed one of one "
-    "group, or of a linear layer with a 2-D result that nothing else takes; of "
+    "group, or of a linear layer with a 2-D result, or a 3-D one that is "
+    "flattened or transposed, that nothing else takes; of "
     "convolutions also a factor and a term made of weights",
     kPredictionByModel,
     [](ArrayRef<GraphOp> graphs, const Evidence &evidence, Offers &offers) {
