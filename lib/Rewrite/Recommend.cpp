@@ -154,6 +154,24 @@ static void offerForTraining(Offers &offers) {
     askFor(*result.script, "training");
 }
 
+/// Lets those that merge more products of one input come first: fewer of them
+/// are found among more, and would take some of each place away.
+static void putLargerMergesFirst(std::vector<Recommendation> &results) {
+  SmallVector<size_t> ranks;
+  std::vector<Recommendation> merges;
+  for (auto [rank, result] : llvm::enumerate(results))
+    if (result.name == kSharedInputGemms.name && !result.places.empty()) {
+      ranks.push_back(rank);
+      merges.push_back(std::move(result));
+    }
+  llvm::stable_sort(merges,
+                    [](const Recommendation &a, const Recommendation &b) {
+                      return a.places.front().size() > b.places.front().size();
+                    });
+  for (auto [rank, merge] : llvm::zip(ranks, merges))
+    results[rank] = std::move(merge);
+}
+
 FailureOr<Offers> opprof::rewrite::recommend(ModuleOp module,
                                              const Evidence &evidence,
                                              StringRef rules) {
@@ -196,6 +214,7 @@ FailureOr<Offers> opprof::rewrite::recommend(ModuleOp module,
                     [](const Recommendation &a, const Recommendation &b) {
                       return a.savesNs > b.savesNs;
                     });
+  putLargerMergesFirst(results);
   return offers;
 }
 

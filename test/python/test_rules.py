@@ -777,6 +777,36 @@ def test_products_by_parameters_become_one(tmp_path: Path) -> None:
     assert backend.applied == {"merge-gemms": 1}
 
 
+def test_more_products_of_one_input_are_merged_before_fewer(tmp_path: Path) -> None:
+    """Three are found among four; what three save at two places is more than what four save at one."""
+
+    class Layers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(
+                Products(*(nn.Linear(8, 4) for _ in range(count))) for count in (3, 3, 4)
+            )
+
+        def forward(self, x: Tensor) -> Tensor:
+            parts = [layer(x * number) for number, layer in enumerate(self.layers, 2)]
+            return torch.cat(parts, -1) * 2
+
+    model, x = Layers().eval(), torch.randn(2, 5, 8)
+    index = index_of(model, (x,), tmp_path)
+    merges = [entry for entry in index["rewrites"] if entry["name"] == "merge-gemms"]
+    assert [len(entry["nodes"][0]) for entry in merges] == [4, 3]
+    assert merges[0]["saves_ns"] < merges[1]["saves_ns"]
+    scripts = [s for s in read_rewrites(tmp_path / "rewrites").scripts if s.name == "merge-gemms"]
+    backend = import_program(emit(scripts, tmp_path / "rule_more_products_first.py")[0])
+    backend.compile_fx = lambda graph, inputs, config_patches=None: aot_module_simplified(
+        graph, inputs, fw_compiler=nop, inference_compiler=nop
+    )
+    with torch.no_grad():
+        actual = torch.compile(model, backend=backend.BACKEND_NAME)(x)
+        assert torch.allclose(actual, model(x), rtol=1e-5, atol=1e-6)
+    assert backend.applied == {"merge-gemms": 1, "merge-gemms-2": 2}
+
+
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
