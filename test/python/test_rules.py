@@ -70,6 +70,14 @@ class Viewed(nn.Module):
         return x.transpose(*self.dims) if len(self.dims) == 2 else x.permute(self.dims)
 
 
+class Restored(Normalized):
+    """A normalization of all rows, which are sequences again afterwards."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.product(x)
+        return self.norm(y.flatten(0, 1)).reshape_as(y).transpose(1, 2) * 2
+
+
 class UsedTwice(Normalized):
     def forward(self, x: Tensor) -> Tensor:
         y = self.product(x)
@@ -459,6 +467,7 @@ NORMALIZED: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
         Normalized(nn.Sequential(nn.Linear(8, 6), Viewed(-1, -2)), nn.BatchNorm1d(6)),
         (torch.randn(2, 5, 8),),
     ),
+    "LeViT": (Restored(nn.Linear(8, 6, bias=False), nn.BatchNorm1d(6)), (torch.randn(2, 5, 8),)),
     "linear, viewed": (
         Normalized(nn.Sequential(nn.Linear(8, 6), Viewed()), nn.BatchNorm1d(6, affine=False)),
         (torch.randn(2, 5, 8),),

@@ -51,6 +51,9 @@ struct Form {
   /// normalized, so that its channels are the second one; null where it isn't.
   StringAttr view = {};
   SmallVector<Attribute> viewArguments = {};
+  /// What gives the normalized rows the sizes of the layer's result again,
+  /// which it takes for that; null where nothing does.
+  StringAttr restore = {};
 
   bool swapsDims() const {
     return view == "aten.transpose.int" || view == "aten.permute.default";
@@ -90,6 +93,7 @@ private:
                                 : graph.getArgument(place - names.begin());
   }
   Value multiply(Value weight, Value bias);
+  Value view(Value product);
   Type getSpelledType();
   Value normalize(Value product);
   Value makeScale();
@@ -136,10 +140,11 @@ void FoldingMaker::beginGraph(StringRef name) {
   if (form.hasBias)
     names.push_back("bias");
   types.append(names.size() - types.size(), script.getType({"out"}));
-  graph = script.beginGraph(name, names, types, getResultType());
+  graph = script.beginGraph(name, names, types,
+                            form.restore ? getProductType() : getResultType());
 }
 
-/// The product of x, as it is normalized; a null bias is none.
+/// The product of x; a null bias is none.
 Value FoldingMaker::multiply(Value weight, Value bias) {
   SmallVector<Value> operands{get("x"), weight};
   if (bias)
@@ -150,11 +155,15 @@ Value FoldingMaker::multiply(Value weight, Value bias) {
     arguments.push_back(product.isTransposed && name == "groups"
                             ? script.number(1)
                             : script.open(name));
-  Value result = script.addNode("product", product.target, operands,
-                                getProductType(), arguments);
-  return form.view ? script.addNode("viewed", form.view.getValue(), result,
+  return script.addNode("product", product.target, operands, getProductType(),
+                        arguments);
+}
+
+/// The product as it is normalized.
+Value FoldingMaker::view(Value product) {
+  return form.view ? script.addNode("viewed", form.view.getValue(), product,
                                     getResultType(), form.viewArguments)
-                   : result;
+                   : product;
 }
 
 /// The type of a factor or a term of channels: its other dimensions are 1.
@@ -219,17 +228,23 @@ Value FoldingMaker::makeBias(Value scale) {
 OwningOpRef<ModuleOp> FoldingMaker::make() {
   beginGraph("pattern");
   GraphOp pattern = graph;
-  script.finishGraph(normalize(multiply(get("weight"), get("bias"))));
+  Value product = multiply(get("weight"), get("bias"));
+  Value normalized = normalize(view(product));
+  script.finishGraph(
+      form.restore ? script.addNode("restored", form.restore.getValue(),
+                                    {normalized, product}, getProductType())
+                   : normalized);
 
   beginGraph("replacement");
   Value scale = makeScale();
-  SmallVector<Attribute> shape(product.rank, script.number(1));
-  shape[product.isTransposed] = script.number(-1);
+  SmallVector<Attribute> shape(this->product.rank, script.number(1));
+  shape[this->product.isTransposed] = script.number(-1);
   Value weight =
       script.addNode("weight_scaled", "aten.mul.Tensor",
                      {get("weight"), reshape("column", scale, shape)},
                      get("weight").getType());
-  script.finishGraph(multiply(weight, makeBias(scale)));
+  Value folded = multiply(weight, makeBias(scale));
+  script.finishGraph(form.restore ? folded : view(folded));
   script.addReplacement(pattern, graph);
   script.addStrategies(NamedAttribute(
       StringAttr::get(script.getBuilder().getContext(), "prologue"),
@@ -278,6 +293,17 @@ static bool bringsChannelsForward(NodeOp node) {
          type.getDimSize(1) == from.getDimSize(2);
 }
 
+/// What gives `norm` the sizes of `product` again.
+static StringAttr findRestoring(NodeOp norm, NodeOp product) {
+  for (Operation *user : norm->getUsers())
+    if (auto node = dyn_cast<NodeOp>(user))
+      if ((node.getTarget() == "aten.reshape_as.default" ||
+           node.getTarget() == "aten.view_as.default") &&
+          node.getArgumentValue("other") == product.getResult())
+        return node.getTargetAttr();
+  return {};
+}
+
 /// The form of a normalization; none, with the reason, where what it takes is
 /// no product that is known.
 static std::optional<Form> readForm(NodeOp norm, std::string &reason) {
@@ -320,6 +346,7 @@ static std::optional<Form> readForm(NodeOp norm, std::string &reason) {
     for (Attribute &argument : form.viewArguments)
       if (isa<ArrayAttr>(argument) && !form.swapsDims())
         argument = AnyAttr::get(view.getContext(), "sizes");
+    form.restore = findRestoring(norm, node);
   }
   return form;
 }
