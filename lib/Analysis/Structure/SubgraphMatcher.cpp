@@ -384,8 +384,8 @@ bool MatchSearch::hasEffectsInOrder(const State &state,
     bool isEarlier = node->isBeforeInBlock(match.insertionPoint);
     Operation *from = isEarlier ? node : match.insertionPoint;
     Operation *to = isEarlier ? match.insertionPoint->getPrevNode() : node;
-    if (effects.findWriteBetween(
-            from, to, SmallVector<Value>(node->getOperands()), isMatched))
+    SmallVector<Value> read(node->getOperands());
+    if (effects.findWriteBetween(from, to, read, isMatched))
       return false;
   }
   auto draws = [](Operation *op) {
