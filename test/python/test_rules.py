@@ -696,6 +696,25 @@ def test_a_second_place_is_declined_beside_the_first(tmp_path: Path) -> None:
     assert declined["node"] == "conv2d_1"
 
 
+def test_a_normalization_is_held_against_its_own_form_alone(tmp_path: Path) -> None:
+    class Returned(nn.Module):
+        """What is folded in one form first, and can't be in another."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            norms = (nn.BatchNorm1d(6), nn.BatchNorm1d(6))
+            self.first = Normalized(nn.Sequential(nn.Linear(8, 6), Viewed(1, 2)), norms[0])
+            self.second = Restored(nn.Linear(30, 6), norms[1])
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.second.product(self.first(x)[:, None])
+            return self.second.norm(y.flatten(0, 1)).reshape_as(y)
+
+    index = index_of(Returned().eval(), (torch.randn(2, 5, 8),), tmp_path)
+    (declined,) = [entry for entry in index["declined"] if entry["rule"] == "fold-batch-norm"]
+    assert "the graph returns a result" in declined["reason"]
+
+
 #: What keeps a normalization from being folded, and the node that is named.
 NOT_FOLDED: dict[str, tuple[nn.Module, tuple[Tensor, ...], str, str]] = {
     "an input": (

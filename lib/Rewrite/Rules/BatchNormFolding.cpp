@@ -393,11 +393,14 @@ readSpelledForm(NodeOp term, const llvm::DenseSet<Value> &ofWeights) {
               TensorKind{type.getElementType(), info.getDevice()}, rank};
 }
 
+/// A form, and the nodes that normalize so.
+using Places = std::pair<Form, llvm::SmallPtrSet<Operation *, 8>>;
+
 /// The forms of all normalizations; those that are none of a product are
 /// declined.
-static SmallVector<Form> collectForms(ArrayRef<GraphOp> graphs,
-                                      Offers &offers) {
-  SmallVector<Form> forms;
+static std::vector<Places> collectForms(ArrayRef<GraphOp> graphs,
+                                        Offers &offers) {
+  std::vector<Places> forms;
   for (GraphOp graph : graphs) {
     llvm::DenseSet<Value> ofWeights = collectOfWeights(graph);
     for (NodeOp node : graph.getBlock().getOps<NodeOp>()) {
@@ -405,10 +408,15 @@ static SmallVector<Form> collectForms(ArrayRef<GraphOp> graphs,
       bool isOperator = node.getTarget() == "aten.batch_norm.default";
       std::optional<Form> form = isOperator ? readForm(node, reason)
                                             : readSpelledForm(node, ofWeights);
-      if (form && !llvm::is_contained(forms, *form))
-        forms.push_back(*form);
       if (!form && isOperator)
         offers.decline(kBatchNormFolding.name, reason, graph, node);
+      if (!form)
+        continue;
+      auto known = llvm::find_if(
+          forms, [&](const Places &other) { return other.first == *form; });
+      if (known == forms.end())
+        known = forms.insert(known, {*form, {}});
+      known->second.insert(node);
     }
   }
   return forms;
@@ -422,8 +430,8 @@ const Rule rewrite::kBatchNormFolding = {
     "convolutions also a factor and a term made of weights",
     kPredictionByModel,
     [](ArrayRef<GraphOp> graphs, const Evidence &evidence, Offers &offers) {
-      std::vector<Recommendation> variants;
-      for (const Form &form : collectForms(graphs, offers))
+      for (const auto &[form, nodes] : collectForms(graphs, offers)) {
+        std::vector<Recommendation> variants;
         variants.push_back(makeVariant(
             kBatchNormFolding,
             "Batch normalizations fold into the weights before them",
@@ -432,6 +440,14 @@ const Rule rewrite::kBatchNormFolding = {
             "multiplied once, and a bias, do that in the product itself. "
             "Folding changes the order of roundings.",
             FoldingMaker(form).make()));
-      offerVariants(graphs, evidence, kBatchNormFolding, std::move(variants),
-                    offers);
+        // What is near another form than its own says nothing. The result may
+        // be that of what restores sizes.
+        auto isAsked = [&nodes = nodes](Operation *op) {
+          return nodes.contains(op) ||
+                 (op->getNumOperands() &&
+                  nodes.contains(op->getOperand(0).getDefiningOp()));
+        };
+        offerVariants(graphs, evidence, kBatchNormFolding, std::move(variants),
+                      offers, isAsked);
+      }
     }};
