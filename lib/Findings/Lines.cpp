@@ -715,6 +715,30 @@ static bool isMostOfItsTime(const Context &context, const LoopOfLines &loop,
   return 2 * loop.cost.kernels.size() >= all;
 }
 
+/// What the program calls operator by operator, in the forward pass: the line
+/// that calls a compiled graph calls none of the graph's over and over.
+static std::vector<const Activity *>
+calledByTheProgram(const Context &context) {
+  std::vector<Interval> calls;
+  for (const CompiledCall &call : context.profile.calls)
+    calls.push_back({call.startNs, call.startNs + call.durationNs});
+  calls = unite(std::move(calls));
+  std::vector<const Activity *> called;
+  for (const Activity *kernel : context.kernels) {
+    bool isForward =
+        kernel->part == Part::Forward || kernel->part == Part::None;
+    if (!isForward || kernel->origin->source.empty() || kernel->launch)
+      continue;
+    auto next = llvm::partition_point(calls, [&](const Interval &call) {
+      return kernel->launchStartNs && call.first <= *kernel->launchStartNs;
+    });
+    if (next == calls.begin() ||
+        *kernel->launchStartNs >= std::prev(next)->second)
+      called.push_back(kernel);
+  }
+  return called;
+}
+
 /// Small operators that one line calls over and over.
 static void addOperatorLoops(Context &context,
                              const std::set<StringRef> &clipping) {
@@ -723,12 +747,9 @@ static void addOperatorLoops(Context &context,
   if (!countSteadySteps(context.profile))
     return;
   std::map<ModuleLine, CallsByName> byLine;
-  for (const Activity *kernel : context.kernels)
-    if (kernel->part == Part::Forward || kernel->part == Part::None)
-      if (!kernel->origin->source.empty())
-        byLine[{kernel->origin->module, kernel->origin->source}]
-              [nameOf(*kernel)]
-                  .push_back(kernel);
+  for (const Activity *kernel : calledByTheProgram(context))
+    byLine[{kernel->origin->module, kernel->origin->source}][nameOf(*kernel)]
+        .push_back(kernel);
   // Of each line those that are called often, and are small.
   std::map<ModuleLine, CallsByName> often;
   for (const auto &[where, calls] : byLine)

@@ -221,3 +221,25 @@ def test_another_pytorch_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OpprofError, match=r"built against PyTorch 2\.0\.1, and this Python has"):
         check_version(tmp_path / "model.pt", {"producer": {"torch": "2.0.1"}})
     check_version(tmp_path / "model.pt", {"producer": {"torch": torch.__version__}})
+
+
+class Counts(nn.Module):
+    """Makes places on the device that it is given, of which the tracer keeps the one that it ran on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.table(torch.arange(x.shape[0], device=x.device)) + x[:, None]
+        return result
+
+
+def test_an_archive_that_is_tied_to_the_device_of_its_trace(tmp_path: Path) -> None:
+    file = tmp_path / "counts.pt"
+    torch.jit.trace(Counts().eval(), torch.randn(5)).save(str(file))
+    script = load_archive(file, TorchScriptOptions(inputs=["5xf32"]), tmp_path / "graph.json")
+    assert script.why_tied_to_another("cpu") is None
+    remedy = script.why_tied_to_another("cuda")
+    assert remedy is not None
+    assert "counts.pt/code/__torch__/" in remedy and "trace it on cuda" in remedy

@@ -1737,6 +1737,16 @@ TEST_F(PlayedFindingsTest, ALoopOfALateHostCostsItsCalls) {
   EXPECT_EQ(get<evidence::OperatorLoop>().savedNs, 300'000);
 }
 
+TEST_F(PlayedFindingsTest, WhatACompiledGraphLaunchesIsNoLoopOfTheLineThere) {
+  for (int row = 0; row < 16; ++row)
+    launch(row * 20'000, 2'000, "aten::square", "model.py:5");
+  launch(320'000, 100'000);
+  CompiledCall &call = profile.calls.emplace_back();
+  call.durationNs = 315'000;
+  compute();
+  EXPECT_FALSE(find(FindingKind::OperatorLoop));
+}
+
 TEST_F(PlayedFindingsTest, ALoopBehindWhichTheDeviceHasWorkCostsItsKernels) {
   launch(0, 500'000);
   for (int row = 1; row <= 16; ++row)
