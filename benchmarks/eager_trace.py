@@ -2,6 +2,8 @@
 
     PYTHONPATH=python OPPROF_TOOLS_DIR=build/bin python benchmarks/eager_trace.py [--device=cuda] [MODEL…]
 
+A model `timm/NAME` is one of timm's.
+
 Every call of a function of torch marks a range while it runs, and while the functions of autograd run that it recorded, views included, under the name by which
 the export knows its nodes; the match between operators and nodes does not look at it. A line of JSON for each model, in evaluation and in training: shares of kernel
 time by confidence, and of the time in such ranges the share that is on nodes of that call: what has no node counts as not right. Calls of which the graph has no node
@@ -53,6 +55,11 @@ def make(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
         import torchvision
 
         return First(getattr(torchvision.models, name)()), (torch.randn(4, 3, 224, 224),)
+    if name.startswith("timm/"):
+        import timm
+
+        model = timm.create_model(name.removeprefix("timm/"), pretrained=False)
+        return First(model), (torch.randn(2, *model.default_cfg["input_size"]),)
     import library_models
 
     if name in library_models.MODELS:
