@@ -107,7 +107,7 @@ static Patterns getPatterns(ModuleOp script) {
   Patterns patterns;
   script.walk([&](transform::ReplaceSubgraphOp replace) {
     auto lookup = [&](FlatSymbolRefAttr name) {
-      return SymbolTable::lookupNearestSymbolFrom<GraphOp>(replace, name);
+      return lookupGraph(replace, name);
     };
     FailureOr<SubgraphMatcher> matcher = SubgraphMatcher::get(
         lookup(replace.getPatternAttr()), lookup(replace.getReplacementAttr()));

@@ -447,9 +447,8 @@ bool NodeComparison::compareTypes(Type first, Type second) {
 
 bool NodeComparison::compareGraphs(Operation *first, FlatSymbolRefAttr name,
                                    Operation *second, FlatSymbolRefAttr other) {
-  auto graph = SymbolTable::lookupNearestSymbolFrom<GraphOp>(first, name);
-  auto otherGraph =
-      SymbolTable::lookupNearestSymbolFrom<GraphOp>(second, other);
+  auto graph = lookupGraph(first, name);
+  auto otherGraph = lookupGraph(second, other);
   if (!graph || !otherGraph)
     return name == other ||
            differ(DifferenceKind::Subgraph, toText(name), toText(other));

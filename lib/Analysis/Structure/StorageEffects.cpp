@@ -41,9 +41,7 @@ StorageEffects::StorageEffects(GraphOp graph) : graph(graph) {
       for (Value operand : op.getOperands())
         unite(result, operand);
     auto call = dyn_cast<CallOp>(op);
-    auto callee = call ? SymbolTable::lookupNearestSymbolFrom<GraphOp>(
-                             call, call.getCalleeAttr())
-                       : nullptr;
+    auto callee = call ? lookupGraph(call, call.getCalleeAttr()) : nullptr;
     if (!isMemoryEffectFree(&op) && !(callee && callee.getFunctional()))
       writes.push_back({&op, {}, /*isAny=*/true});
   }

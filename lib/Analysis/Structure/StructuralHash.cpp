@@ -291,7 +291,7 @@ void StructuralHash::appendSymbols(Type type,
 
 uint64_t StructuralHash::hashGraphReference(Operation *op,
                                             FlatSymbolRefAttr name) {
-  auto graph = SymbolTable::lookupNearestSymbolFrom<GraphOp>(op, name);
+  auto graph = lookupGraph(op, name);
   return graph ? hashGraph(graph) : hashText(name.getValue());
 }
 

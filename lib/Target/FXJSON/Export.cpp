@@ -140,8 +140,7 @@ LogicalResult Exporter::check(Operation *op, Attribute argument) {
 /// A call is written as FX's own operator for one, which takes a graph that
 /// returns a tuple of values.
 LogicalResult Exporter::check(CallOp call) {
-  auto callee =
-      SymbolTable::lookupNearestSymbolFrom<GraphOp>(call, call.getCalleeAttr());
+  auto callee = lookupGraph(call, call.getCalleeAttr());
   auto attributes = callee
                         ? callee->getAttrOfType<DictionaryAttr>(kAttributesAttr)
                         : DictionaryAttr();

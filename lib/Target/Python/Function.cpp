@@ -913,8 +913,7 @@ static StringRef getOutputForm(GraphOp graph) {
 }
 
 LogicalResult FunctionPrinter::printCall(CallOp call) {
-  auto callee =
-      SymbolTable::lookupNearestSymbolFrom<GraphOp>(call, call.getCalleeAttr());
+  auto callee = lookupGraph(call, call.getCalleeAttr());
   if (!callee || !returnsPlainValues(callee))
     return error(call) << "calls '" << call.getCallee()
                        << "', which returns more than values";

@@ -27,8 +27,7 @@ static bool isGetItem(NodeOp node) {
 /// True where the results of the graph that the node runs own their storage,
 /// each its own.
 static bool ownsResults(NodeOp node, StringRef name) {
-  auto graph = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
-      node, StringAttr::get(node.getContext(), name));
+  auto graph = lookupGraph(node, StringAttr::get(node.getContext(), name));
   llvm::SmallDenseSet<Value> results;
   return graph && llvm::all_of(graph.getOutput().getOperands(), [&](Value out) {
            auto maker = out.getDefiningOp<NodeOp>();
@@ -133,9 +132,7 @@ Value StorageOwners::getOwner(Value value) {
       continue;
     }
     auto call = value.getDefiningOp<CallOp>();
-    auto callee = call ? SymbolTable::lookupNearestSymbolFrom<GraphOp>(
-                             call, call.getCalleeAttr())
-                       : GraphOp();
+    auto callee = call ? lookupGraph(call, call.getCalleeAttr()) : GraphOp();
     ArrayRef<Value> owners =
         callee ? getOutputOwners(callee) : ArrayRef<Value>();
     // A graph that calls itself is an error that the printer reports.

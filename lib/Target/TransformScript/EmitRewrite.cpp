@@ -138,10 +138,8 @@ static LogicalResult printReplacement(transform::ReplaceSubgraphOp replace,
                                       StringRef name, unsigned index,
                                       std::string &entries,
                                       llvm::raw_ostream &os) {
-  auto pattern = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
-      replace, replace.getPatternAttr());
-  auto replacement = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
-      replace, replace.getReplacementAttr());
+  auto pattern = lookupGraph(replace, replace.getPatternAttr());
+  auto replacement = lookupGraph(replace, replace.getReplacementAttr());
   FailureOr<SubgraphMatcher> matcher =
       SubgraphMatcher::get(pattern, replacement);
   if (failed(matcher))

@@ -314,8 +314,7 @@ bool GraphOp::isFunctional() {
     if (auto node = dyn_cast<NodeOp>(op))
       return node.mayWrite();
     if (auto call = dyn_cast<CallOp>(op)) {
-      auto callee = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
-          call, call.getCalleeAttr());
+      auto callee = lookupGraph(call, call.getCalleeAttr());
       // A callee answers by its own mark: following calls could go in circles.
       return !callee || !callee.getFunctional();
     }
@@ -746,6 +745,16 @@ static bool isPureFunction(StringRef target) {
          target != "operator.delitem";
 }
 
+GraphOp opprof::fx::lookupGraph(Operation *from, StringAttr name) {
+  Operation *table = SymbolTable::getNearestSymbolTable(from);
+  if (!table)
+    return {};
+  for (auto graph : table->getRegion(0).getOps<GraphOp>())
+    if (graph.getSymNameAttr() == name)
+      return graph;
+  return {};
+}
+
 /// True for a higher-order operator that does what its subgraphs do and no
 /// more, where all of them only compute.
 static bool callsOnlyFunctionalSubgraphs(NodeOp node) {
@@ -767,8 +776,7 @@ static bool callsOnlyFunctionalSubgraphs(NodeOp node) {
       if (!symbol)
         return;
       foundAny = true;
-      auto subgraph =
-          SymbolTable::lookupNearestSymbolFrom<GraphOp>(node, symbol);
+      auto subgraph = lookupGraph(node, symbol);
       allFunctional &= subgraph && subgraph.getFunctional();
     });
   return foundAny && allFunctional;
@@ -875,8 +883,7 @@ static bool mayBeWritten(Value value) {
       if (++numUses > kMaxUses)
         return true;
       if (auto call = dyn_cast<CallOp>(use.getOwner())) {
-        auto callee = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
-            call, call.getCalleeAttr());
+        auto callee = lookupGraph(call, call.getCalleeAttr());
         if (!callee || !callee.getFunctional())
           return true;
         for (Value result : call.getResults())
@@ -988,8 +995,7 @@ static bool drawsRandom(NodeOp node, unsigned depth) {
       auto symbol = dyn_cast<FlatSymbolRefAttr>(leaf);
       if (!symbol || draws)
         return;
-      auto subgraph =
-          SymbolTable::lookupNearestSymbolFrom<GraphOp>(node, symbol);
+      auto subgraph = lookupGraph(node, symbol);
       draws =
           !subgraph || depth > 8 ||
           llvm::any_of(subgraph.getBlock().getOps<NodeOp>(), [&](NodeOp inner) {
@@ -1176,8 +1182,7 @@ void CallOp::getEffects(
         &effects) {
   // What the callee's nodes do to the callee's arguments is not visible as
   // effects on values here, so any effect inside stands for every effect.
-  auto callee =
-      SymbolTable::lookupNearestSymbolFrom<GraphOp>(*this, getCalleeAttr());
+  auto callee = lookupGraph(*this, getCalleeAttr());
   bool isPure = callee && llvm::all_of(callee.getBlock().without_terminator(),
                                        [](Operation &op) {
                                          return isMemoryEffectFree(&op);

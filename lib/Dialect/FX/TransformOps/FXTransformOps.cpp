@@ -119,10 +119,8 @@ DiagnosedSilenceableFailure
 transform::ReplaceSubgraphOp::apply(TransformRewriter &rewriter,
                                     TransformResults &results,
                                     TransformState &state) {
-  auto pattern =
-      SymbolTable::lookupNearestSymbolFrom<GraphOp>(*this, getPatternAttr());
-  auto replacement = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
-      *this, getReplacementAttr());
+  auto pattern = lookupGraph(*this, getPatternAttr());
+  auto replacement = lookupGraph(*this, getReplacementAttr());
   FailureOr<SubgraphMatcher> matcher =
       SubgraphMatcher::get(pattern, replacement);
   if (failed(matcher))

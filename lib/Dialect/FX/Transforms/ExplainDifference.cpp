@@ -137,8 +137,7 @@ private:
             prof::ProfDialect::kPartitionAttr);
         if (!partition || partition.getLabel() != label)
           return WalkResult::advance();
-        if (auto callee = SymbolTable::lookupNearestSymbolFrom<GraphOp>(
-                call, call.getCalleeAttr()))
+        if (auto callee = lookupGraph(call, call.getCalleeAttr()))
           found = Subgraph::get(callee);
         return found ? WalkResult::interrupt() : WalkResult::advance();
       });

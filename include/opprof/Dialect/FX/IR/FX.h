@@ -22,4 +22,18 @@ class OutputOp;
 #define GET_OP_CLASSES
 #include "opprof/Dialect/FX/IR/FXOps.h.inc"
 
+namespace opprof::fx {
+
+/// The graph of that name in the nearest symbol table round `from`, or null.
+/// Goes through the table, as SymbolTable::lookupNearestSymbolFrom does in
+/// twice the time: that asks each operation for an attribute by its name. Who
+/// looks up many has a SymbolTable.
+GraphOp lookupGraph(mlir::Operation *from, mlir::StringAttr name);
+inline GraphOp lookupGraph(mlir::Operation *from,
+                           mlir::FlatSymbolRefAttr name) {
+  return lookupGraph(from, name.getAttr());
+}
+
+} // namespace opprof::fx
+
 #endif // OPPROF_DIALECT_FX_IR_FX_H
