@@ -177,6 +177,37 @@ def test_a_given_mask_of_the_lowest_number_hides_a_row_as_in_float32(dtype: torc
             assert torch.allclose(actual, expected, atol=0.05, equal_nan=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_bounds_and_fills_beyond_a_type(dtype: torch.dtype) -> None:
+    least = torch.finfo(torch.float32).min
+
+    def function(x: Tensor) -> Tensor:
+        padded = torch.nn.functional.pad((x @ x.mT).clamp(min=least), (1, 1), value=least)
+        filled = padded.index_fill(1, torch.tensor([2]), least)
+        return filled.scatter(1, torch.tensor([[3], [3]]), least).softmax(-1)
+
+    x = torch.randn(2, 8)
+    expected = function(x)
+    graph = trace_to_aten(function, [x])
+    assert torch.allclose(cast_graph(graph, [x], dtype)(x), expected, atol=0.05)
+    regions = dict.fromkeys(classes(function, [x]), str(dtype)[6:])
+    assert torch.allclose(cast(function, [x], regions)(x), expected, atol=0.05)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_operators_that_have_no_narrow_form_run_in_float32(dtype: torch.dtype) -> None:
+    def function(x: Tensor) -> Tensor:
+        square = x @ x.mT + 4 * torch.eye(4)
+        return torch.cdist(torch.linalg.solve(square, x), x) + torch.linalg.cholesky(square).det()
+
+    x = torch.randn(4, 4)
+    expected = function(x)
+    graph = trace_to_aten(function, [x])
+    assert relative_error(cast_graph(graph, [x], dtype)(x), expected) < 0.05
+    regions = dict.fromkeys(classes(function, [x]), str(dtype)[6:])
+    assert relative_error(cast(function, [x], regions)(x), expected) < 0.05
+
+
 @pytest.mark.parametrize("score", [0.0, -20.0, 100.0])
 def test_scores_beside_a_mask_that_is_beyond_a_type_stay_numbers(score: float) -> None:
     most = torch.finfo(torch.float32).max

@@ -105,17 +105,23 @@ def exact_nodes(graph: fx.GraphModule) -> set[fx.Node]:
 # They put a number in the place of values. Arithmetic takes its numbers in float32, whatever its operands are.
 _FILLS = (
     *("full", "full_like", "new_full", "fill", "masked_fill", "where"),
-    *("scalar_tensor", "constant_pad_nd"),
+    *("scalar_tensor", "constant_pad_nd", "pad", "index_fill", "scatter"),
 )
+
+# They hold values within bounds, of which one beyond the type is none.
+_BOUNDS = ("clamp", "clamp_min", "clamp_max", "clip", "hardtanh")
 
 
 def saturated(node: fx.Node, leaf: Any, dtype: torch.dtype) -> Any:
     """A number that a node fills values of `dtype` with: `beyond` of its sign where it is more than the type holds, as a mask's is that
-    was made for float32. PyTorch raises an error there.
+    was made for float32. A bound is the type's own then. PyTorch raises an error at either.
     """
     if isinstance(leaf, float) and math.isfinite(leaf) and abs(leaf) > torch.finfo(dtype).max:
-        if operator_name(node).removesuffix("_") in _FILLS:
+        name = operator_name(node).removesuffix("_")
+        if name in _FILLS:
             return math.copysign(beyond(dtype), leaf)
+        if name in _BOUNDS:
+            return math.copysign(torch.finfo(dtype).max, leaf)
     return leaf
 
 
@@ -155,6 +161,23 @@ def is_scaled(node: fx.Node, numbers: set[fx.Node]) -> bool:
     return operator_name(node).removesuffix("_") in ("mul", "div") and not numbers.isdisjoint(
         operand for operand in node.args[:2] if isinstance(operand, fx.Node)
     )
+
+
+# Operators of which PyTorch has none for narrower floats: decompositions and distances, by how their names begin or by all of it.
+_FLOAT32_FAMILIES = (
+    *("linalg_", "_linalg_", "cholesky", "_cholesky", "lu_", "_lu_"),
+    *("cdist", "_cdist", "pdist", "_pdist"),
+)
+_FLOAT32_ONLY = (
+    *("triangular_solve", "inverse", "det", "logdet", "slogdet", "pinverse", "svd", "qr"),
+    *("geqrf", "orgqr", "ormqr", "histc"),
+)
+
+
+def has_no_narrow_form(node: fx.Node) -> bool:
+    """True for an operator that has to run in float32, whatever is asked."""
+    name = operator_name(node)
+    return name in _FLOAT32_ONLY or name.startswith(_FLOAT32_FAMILIES)
 
 
 def narrowed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -205,7 +228,8 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
                 return value
             args, kwargs = self.fetch_args_kwargs_from_env(node)
             # What is written in place stays where it is.
-            wide = node in takes_exact or (is_scaled(node, numbers) and not may_write(node))
+            scaled = is_scaled(node, numbers) and not may_write(node)
+            wide = node in takes_exact or scaled or has_no_narrow_form(node)
 
             def prepare(leaf: Any) -> Any:
                 if wide:

@@ -19,6 +19,7 @@ from opprof.backend.emitted.graphs import (
 )
 from opprof.backend.emitted.precision import (
     exact_nodes,
+    has_no_narrow_form,
     is_scaled,
     narrowed,
     numbers_of,
@@ -240,7 +241,7 @@ class Levels(fx.Interpreter):
     def _at(self, node: fx.Node, args: Any, kwargs: Any, dtype: torch.dtype) -> Any:
         """The node with all floats, and what it is asked to give, in one type."""
         narrow = dtype is not torch.float32
-        if narrow and is_scaled(node, self.numbers):
+        if narrow and (is_scaled(node, self.numbers) or has_no_narrow_form(node)):
             result = self._at(node, args, kwargs, torch.float32)
             return torch.utils._pytree.tree_map(lambda leaf: _cast(leaf, dtype), result)
 
@@ -278,6 +279,11 @@ class Levels(fx.Interpreter):
         if len(types) > 1:
             args, kwargs = torch.utils._pytree.tree_map(
                 lambda leaf: _cast(leaf, torch.float32), (args, kwargs)
+            )
+        elif types:
+            (dtype,) = types
+            args, kwargs = torch.utils._pytree.tree_map(
+                lambda leaf: saturated(node, leaf, dtype), (args, kwargs)
             )
         return self.call_function(node.target, args, kwargs)
 
