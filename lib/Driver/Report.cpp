@@ -251,6 +251,19 @@ driver::openShown(llvm::ArrayRef<std::string> paths, StringRef ceilings) {
   return list;
 }
 
+/// Of one rank's profile, where the others' are to be had.
+static void noteOtherRanks(profile::Profile &profile) {
+  if (profile.sources.size() != 1)
+    return;
+  const profile::Source &source = profile.sources.front();
+  if (!source.rank || source.worldSize.value_or(1) < 2)
+    return;
+  profile.notes.push_back("rank " + std::to_string(*source.rank) + " of " +
+                          std::to_string(*source.worldSize) +
+                          " alone: `opprof report` with the files of all of "
+                          "them says which one the others wait for");
+}
+
 Error driver::showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
                          StringRef file, StringRef ceilings,
                          const report::TextOptions &page) {
@@ -262,6 +275,8 @@ Error driver::showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
     printJSON(list);
     return Error::success();
   }
+  if (list.size() == 1)
+    noteOtherRanks(*list.front().profile);
   if (form == ReportForm::HTML) {
     if (list.size() > 1)
       return llvm::createStringError(

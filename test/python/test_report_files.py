@@ -333,6 +333,9 @@ def test_ranks_are_set_side_by_side(write: Write) -> None:
     folder = driver("report", "--", files[0].parent).stdout.decode()
     assert "2 recordings" in folder
     assert b"a page shows one" in driver("report", "--html=x", "--", *files).stderr
+    assert "of 2 alone" not in page
+    alone = " ".join(driver("report", "--", files[0]).stdout.decode().split())
+    assert "note: rank 0 of 2 alone: `opprof report` with the files of all of them" in alone
 
 
 def test_a_trace_of_an_amd_device(write: Write) -> None:
