@@ -569,6 +569,11 @@ void EagerJoins::alignThread(uint32_t map, ThreadId thread,
   }
 }
 
+/// What a person knows the launch by.
+static StringRef nodeOf(const launch::Launch &launch) {
+  return launch.nodes.empty() ? launch.kernel : launch.nodes.front().name;
+}
+
 void EagerJoins::setJoin(uint32_t op, LaunchId launch, const LaunchIndex &index,
                          bool sure, bool bySizes) {
   Join &join = joins[op];
@@ -577,8 +582,7 @@ void EagerJoins::setJoin(uint32_t op, LaunchId launch, const LaunchIndex &index,
   join.confidence = sure ? Confidence::High : Confidence::Medium;
   const launch::Launch &at = index.at(launch);
   join.explanation =
-      ("host operator " + host.op(op).name + " is node " +
-       (at.nodes.empty() ? at.kernel : at.nodes.front().name) + " of " +
+      ("host operator " + host.op(op).name + " is node " + nodeOf(at) + " of " +
        index.getMaps()[launch.map].graph + ": operator" +
        (bySizes ? ", sizes and order fit" : " and order fit") +
        (sure      ? ", and leave no choice"
@@ -593,7 +597,7 @@ void EagerJoins::setOtherJoin(uint32_t op, LaunchId launch,
   setJoin(op, launch, index, /*sure=*/false, /*bySizes=*/true);
   joins[op].explanation = "host operator " + host.op(op).name.str() +
                           " takes the tensors of node " +
-                          index.at(launch).nodes.front().name + " of " +
+                          nodeOf(index.at(launch)).str() + " of " +
                           index.getMaps()[launch.map].graph +
                           ", between the same neighbours; their names differ";
 }

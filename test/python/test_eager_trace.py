@@ -409,6 +409,15 @@ def test_a_run_folder_of_an_eager_trace(tmp_path: Path) -> None:
     assert b"conv2d" in slowest
 
 
+def test_the_program_of_a_graph_with_views_is_that_graphs(tmp_path: Path) -> None:
+    model, inputs = experts()
+    profiled(model.train(), inputs, tmp_path, train=True, change=lambda _: None)
+    profile_from_files(tmp_path / "graph.json", None, tmp_path / "trace.json", tmp_path / "run")
+    program = run_tool("opprof-opt", [tmp_path / "run" / "program.mlirbc"]).decode()
+    assert '"aten.slice.Tensor"' in program and "inductor.program" in program
+    assert "post_grad" not in program
+
+
 def test_operators_of_regions_branches_and_loops(tmp_path: Path) -> None:
     """Bodies of higher-order operators are graphs of their own: what they run is on their nodes, not nowhere."""
     model = Regions().eval().requires_grad_(False)

@@ -194,6 +194,33 @@ def test_bounds_and_fills_beyond_a_type(dtype: torch.dtype) -> None:
     assert torch.allclose(cast(function, [x], regions)(x), expected, atol=0.05)
 
 
+@pytest.mark.parametrize("score", [0.0, -20.0])
+def test_a_bounded_mask_that_hides_a_row_gives_numbers(score: float) -> None:
+    least = torch.finfo(torch.float32).min
+
+    def function(x: Tensor, mask: Tensor) -> Tensor:
+        return torch.softmax(x + mask.clamp(min=least), -1)
+
+    x, mask = torch.full((2, 4), score), torch.zeros(2, 4)
+    mask[1] = -math.inf
+    expected = function(x, mask)
+    actual = cast_graph(trace_to_aten(function, [x, mask]), [x, mask], torch.float16)(x, mask)
+    assert torch.allclose(actual, expected, atol=0.05)
+
+
+def test_fills_and_bounds_of_other_types_and_by_whole_numbers() -> None:
+    def wide(x: Tensor) -> Tensor:
+        return ((x.double() * 2e5).clamp(max=1e5) * 1e-5).float()
+
+    def whole(x: Tensor) -> Tensor:
+        return x.masked_fill(x > 0, -100000).clamp(min=-200000).softmax(-1)
+
+    x = torch.tensor([[1.0, -0.5, 0.25]])
+    for function in (wide, whole):
+        actual = cast_graph(trace_to_aten(function, [x]), [x], torch.float16)(x)
+        assert torch.allclose(actual, function(x), atol=1e-2)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_operators_that_have_no_narrow_form_run_in_float32(dtype: torch.dtype) -> None:
     def function(x: Tensor) -> Tensor:

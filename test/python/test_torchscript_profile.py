@@ -239,7 +239,7 @@ def test_an_archive_that_is_tied_to_the_device_of_its_trace(tmp_path: Path) -> N
     file = tmp_path / "counts.pt"
     torch.jit.trace(Counts().eval(), torch.randn(5)).save(str(file))
     script = load_archive(file, TorchScriptOptions(inputs=["5xf32"]), tmp_path / "graph.json")
-    assert script.why_tied_to_another("cpu") is None
+    assert script.why_tied_to_another(None) is script.why_tied_to_another("cpu") is None
     remedy = script.why_tied_to_another("cuda")
     assert remedy is not None
     assert "counts.pt/code/__torch__/" in remedy and "trace it on cuda" in remedy

@@ -142,7 +142,7 @@ static bool changesNumber(NodeOp node) {
 /// of `seen` is looked at once: there are as many ways as combinations.
 static NodeOp findProductBefore(Value value, unsigned depth, bool isLoose,
                                 llvm::SmallPtrSetImpl<Operation *> &seen) {
-  auto node = value.getDefiningOp<NodeOp>();
+  auto node = value ? value.getDefiningOp<NodeOp>() : NodeOp();
   if (!node || !depth || !seen.insert(node).second)
     return {};
   if (isProduct(node))

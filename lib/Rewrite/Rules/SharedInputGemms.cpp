@@ -143,13 +143,14 @@ static SmallVector<Group> findGroups(GraphOp graph, Offers &offers) {
     if (!isRepeated)
       group.gemms.push_back(*gemm);
   }
+  for (auto &[key, group] : groups)
+    if (group.gemms.size() < 2)
+      declineUnlike(groups, group.gemms[0], graph, offers);
   StorageEffects effects(graph);
   SmallVector<Group> result;
   for (auto &[key, group] : groups) {
-    if (group.gemms.size() < 2) {
-      declineUnlike(groups, group.gemms[0], graph, offers);
+    if (group.gemms.size() < 2)
       continue;
-    }
     llvm::erase_if(group.gemms, [&](const Gemm &gemm) {
       if (!gemm.obstacle.empty())
         offers.decline(kSharedInputGemms.name, gemm.obstacle, graph, gemm.node);

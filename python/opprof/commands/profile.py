@@ -253,7 +253,7 @@ def _record_archive(
         shutil.copyfile(graph, folder.graph_json)
     facts = {**facts_of(script), "mode": EAGER}
     program = Program(script.step_of(script.module))
-    remedy = script.why_tied_to_another(options.device or "cpu")
+    remedy = script.why_tied_to_another(options.device)
     first_step(script, program, "fails when TorchScript runs it", remedy)
     return _record_program(script, program, True, folder, options, facts)
 

@@ -42,15 +42,17 @@ class ArchiveScript(ModelScript):
 
         return step
 
-    def why_tied_to_another(self, device: str) -> str | None:
+    def why_tied_to_another(self, device: str | None) -> str | None:
         """What to do where the code makes tensors on another device: the tracer writes the one that it ran on into the archive."""
         for node in self.graph["graphs"][0]["nodes"]:
             own = node.get("kwargs", {}).get("device")
-            if not isinstance(own, dict) or str(own.get("device", device)).startswith(device):
+            wanted = device or "cpu"
+            if not isinstance(own, dict) or str(own.get("device", wanted)).startswith(wanted):
                 continue
             frames = self.graph["stacks"][node["stack"]] if "stack" in node else []
             place = f"{frames[-1]['file']}:{frames[-1]['line']} " if frames else "its code "
-            return f"{place}makes a tensor on {own['device']}, where the archive was traced: trace it on {device}, or leave out --device"
+            made = f"{place}makes a tensor on {own['device']}, where the archive was traced"
+            return f"{made}: trace it on {wanted}" + (", or leave out --device" if device else "")
         return None
 
 

@@ -296,7 +296,8 @@ inductor::ProgramOp Attacher::createProgram(StringRef compiledGraph,
                  llvm::all_of(launches, [&](uint32_t place) {
                    auto kind = profile.launches[place].kind;
                    return kind == launch::LaunchKind::Fallback ||
-                          kind == launch::LaunchKind::Subgraph;
+                          kind == launch::LaunchKind::Subgraph ||
+                          kind == launch::LaunchKind::View;
                  });
   Operation *graph = symbols.getOrAddGraph(
       {compiledGraph.str(), isEager ? profile.stage : "post_grad", ""});

@@ -111,18 +111,26 @@ _FILLS = (
 # They hold values within bounds, of which one beyond the type is none.
 _BOUNDS = ("clamp", "clamp_min", "clamp_max", "clip", "hardtanh")
 
+# Of both, those whose whole numbers are values, and no sizes or dimensions.
+_TAKES_NO_SIZES = ("masked_fill", "fill", "where", *_BOUNDS)
+
 
 def saturated(node: fx.Node, leaf: Any, dtype: torch.dtype) -> Any:
     """A number that a node fills values of `dtype` with: `beyond` of its sign where it is more than the type holds, as a mask's is that
-    was made for float32. A bound is the type's own then. PyTorch raises an error at either.
+    was made for float32, and so a lower bound; an upper one is the type's own. PyTorch raises an error at either.
     """
-    if isinstance(leaf, float) and math.isfinite(leaf) and abs(leaf) > torch.finfo(dtype).max:
-        name = operator_name(node).removesuffix("_")
-        if name in _FILLS:
-            return math.copysign(beyond(dtype), leaf)
-        if name in _BOUNDS:
-            return math.copysign(torch.finfo(dtype).max, leaf)
-    return leaf
+    name = operator_name(node).removesuffix("_")
+    is_number = type(leaf) is float or (type(leaf) is int and name in _TAKES_NO_SIZES)
+    if not is_number or not math.isfinite(leaf) or abs(leaf) <= torch.finfo(dtype).max:
+        return leaf
+    # What is of another type than float32 stays so.
+    value = node.meta.get("val")
+    if isinstance(value, torch.Tensor) and value.dtype is not torch.float32:
+        return leaf
+    # A lower bound is there for negative infinity, and is added to as a mask is.
+    if name in _FILLS or (name in _BOUNDS and leaf < 0):
+        return math.copysign(beyond(dtype), leaf)
+    return torch.finfo(dtype).max if name in _BOUNDS else leaf
 
 
 def beyond(dtype: torch.dtype) -> float:
@@ -174,9 +182,18 @@ _FLOAT32_ONLY = (
 )
 
 
+# Of these families, what is no decomposition.
+_NARROW_LINALG = (
+    *("linalg_vector_norm", "linalg_norm", "linalg_vecdot", "linalg_cross", "linalg_matmul"),
+    *("linalg_multi_dot", "linalg_diagonal"),
+)
+
+
 def has_no_narrow_form(node: fx.Node) -> bool:
-    """True for an operator that has to run in float32, whatever is asked."""
+    """True for an operator that has to run in float32, whatever is asked. What writes keeps to the types of what it writes to."""
     name = operator_name(node)
+    if name in _NARROW_LINALG or may_write(node):
+        return False
     return name in _FLOAT32_ONLY or name.startswith(_FLOAT32_FAMILIES)
 
 
