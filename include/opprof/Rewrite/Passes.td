@@ -10,7 +10,8 @@ def RecommendRewritesPass : Pass<"recommend-rewrites", "::mlir::ModuleOp"> {
   let description = [{
     Asks every rule what it has to offer for the module's public graphs (but for
     those that Inductor lowered, stage post_grad), ranks the answers by the time
-    that each should save, and writes one script each to `dir`, with an index
+    that each should save, but merges of more products before those of fewer,
+    and writes one script each to `dir`, with an index
     (docs/formats/rewrites.md):
 
         opprof-opt --recommend-rewrites="dir=rewrites/ profile=run/profile.opprof.json" gpt2.mlir
