@@ -409,12 +409,14 @@ def test_a_run_folder_of_an_eager_trace(tmp_path: Path) -> None:
     assert b"conv2d" in slowest
 
 
-def test_the_program_of_a_graph_with_views_is_that_graphs(tmp_path: Path) -> None:
+def test_a_profile_is_attached_to_a_graph_with_views(tmp_path: Path) -> None:
+    """The program that is made for it is of the graph that ran, and not of one that Inductor lowered."""
     model, inputs = experts()
-    profiled(model.train(), inputs, tmp_path, train=True, change=lambda _: None)
-    profile_from_files(tmp_path / "graph.json", None, tmp_path / "trace.json", tmp_path / "run")
-    program = run_tool("opprof-opt", [tmp_path / "run" / "program.mlirbc"]).decode()
-    assert '"aten.slice.Tensor"' in program and "inductor.program" in program
+    profile = profiled(model.train(), inputs, tmp_path, train=True, change=lambda _: None)
+    (tmp_path / "profile.json").write_text(json.dumps(profile))
+    attach = f"--attach-profile={tmp_path / 'profile.json'}"
+    program = run_tool("opprof-opt", [attach, tmp_path / "g.mlir"]).decode()
+    assert '"aten.slice.Tensor"' in program and "inductor.program of @model" in program
     assert "post_grad" not in program
 
 
