@@ -2,7 +2,7 @@
 
     python benchmarks/dedup_scale.py [--tools build/bin] [--nodes 1000 10000 …] [--repeat 3] [-o results.jsonl]
 
-The graphs are those of graph_scale.py: many small layers, a few large ones, one without any repeat. Both passes run one after the
+The graphs are those of graph_scale.py: many small layers, a few large ones, one without any repeat, and (--kinds branches) one of branches. Both passes run one after the
 other in one process without threads. Memory is the peak of a process that reads the module and runs the pass over the peak of one
 that only reads it. The exponents are the slopes of time over nodes in logarithms: 1 is linear, and what --cse has above it is what a
 module costs that no cache holds.
@@ -15,7 +15,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from graph_scale import KINDS, generate
+from graph_scale import BRANCHES, KINDS, generate
 from scale import Command, Row, add_options, best_of, sweep
 
 OPTIONS = ["--mlir-disable-threading", "--verify-each=false", "--emit-bytecode", "-o", os.devnull]
@@ -55,7 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add_options(parser, KINDS)
+    add_options(parser, KINDS, BRANCHES)
     sweep(parser.parse_args(), measure, tuple(PASSES))
 
 

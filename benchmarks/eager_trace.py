@@ -1,8 +1,8 @@
-"""Holds the nodes of an eager program's kernels against the calls that ran them, on models of transformers and torchvision.
+"""Holds the nodes of an eager program's kernels against the calls that ran them, on models of transformers, torchvision and timm.
 
     PYTHONPATH=python OPPROF_TOOLS_DIR=build/bin python benchmarks/eager_trace.py [--device=cuda] [MODEL…]
 
-A model `timm/NAME` is one of timm's.
+Any model `timm/NAME` is one of timm's.
 
 Every call of a function of torch marks a range while it runs, and while the functions of autograd run that it recorded, views included, under the name by which
 the export knows its nodes; the match between operators and nodes does not look at it. A line of JSON for each model, in evaluation and in training: shares of kernel
@@ -33,6 +33,14 @@ OWN = ("transformer", "convolutions", "experts")
 TRANSFORMERS = ("bert", "vit", "llama", "t5")
 LIBRARY = ("ASTModel", "JambaModel", "GptOssModel", "Wav2Vec2ConformerModel", "SamVisionModel")
 TORCHVISION = ("resnet18", "mobilenet_v3_small", "convnext_tiny", "swin_t")
+TIMM = (
+    "timm/efficientformerv2_s0",
+    "timm/mobilevitv2_050",
+    "timm/coat_lite_tiny",
+    "timm/levit_128s",
+    "timm/poolformer_s12",
+    "timm/volo_d1_224",
+)
 
 
 class First(nn.Module):
@@ -303,7 +311,7 @@ def main() -> None:
     parser.add_argument("--by", choices=("functions", "modules"), default="functions")
     parser.add_argument("--as-device", action="store_true", help="a CPU's trace as a device's")
     arguments = parser.parse_args()
-    for name in arguments.models or (*OWN, *TRANSFORMERS, *LIBRARY, *TORCHVISION):
+    for name in arguments.models or (*OWN, *TRANSFORMERS, *LIBRARY, *TORCHVISION, *TIMM):
         for train in (False, True):
             try:
                 if arguments.as_device:

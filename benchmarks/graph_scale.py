@@ -3,7 +3,9 @@
     python benchmarks/graph_scale.py [--tools build/bin] [--nodes 1000 10000 …] [--repeat 3] [-o results.jsonl]
     python benchmarks/graph_scale.py --generate layers 1000000 graph.json     # only writes a graph
 
-Three kinds of graph: many small layers, a few large ones, and one without any repeat. The verifier is off for all three readers.
+Three kinds of graph: many small layers, a few large ones, and one without any repeat. A fourth, only where it is named (--kinds branches), is a
+`cond` in every six nodes, each with two bodies of its own, whose names take time with the square of their number to look up: 24,000 nodes
+are 4,000 of them. The verifier is off for all three readers.
 The exponent is the slope of time over nodes in logarithms: 1 is linear.
 """
 
@@ -21,6 +23,7 @@ from typing import IO
 from scale import Command, Row, add_options, best_of, sweep
 
 KINDS = ("layers", "large", "unique")
+BRANCHES = "branches"
 WIDTH = 64
 
 
@@ -30,6 +33,7 @@ class Writer:
     def __init__(self, file: IO[str], name: str) -> None:
         self.file = file
         self.count = 0
+        self.is_first = True
         self.modules = 0
         types = [
             {"tensor": {"dtype": "float32", "shape": shape, "stride": stride, "device": "cpu"}}
@@ -40,6 +44,8 @@ class Writer:
                 ([8, 4, WIDTH // 4], [WIDTH, WIDTH // 4, 1]),
             )
         ]
+        types.append({"tensor": {"dtype": "bool", "shape": [], "stride": [], "device": "cpu"}})
+        types.append({"tuple": [0]})
         self.head = {
             "opprof_graph_version": 1,
             "producer": {"torch": "2.13.0", "opprof": "0.1.0"},
@@ -86,6 +92,7 @@ class Writer:
                     "target": f"layers.{weight}.{part}",
                 }
                 rows.append(json.dumps(entry))
+        rows.append(json.dumps({"name": "p", "type": 4, "kind": "user_input"}))
         self._rows(rows)
         self.file.write('],\n "nodes": [')
 
@@ -112,14 +119,26 @@ class Writer:
             "original_aten": target,
             "from_node": [{"name": name, "graph": "#1", "pass": "", "action": "create"}],
         }
-        self.file.write(("," if self.count else "") + "\n  " + json.dumps(entry))
+        self.file.write(("" if self.is_first else ",") + "\n  " + json.dumps(entry))
+        self.is_first = False
         self.count += 1
         return {"node": name}
 
+    def body(self, value: dict[str, str], name: str) -> None:
+        """Ends a graph, and begins another of one input, `x`."""
+        self._outputs(value)
+        x = json.dumps({"name": "x", "type": 0, "kind": "user_input"})
+        self.file.write(f',\n{{"name": "{name}", "stage": "export", "inputs": [{x}], "nodes": [')
+        self.is_first = True
+
     def end(self, value: dict[str, str]) -> None:
+        self._outputs(value)
+        self.file.write("]}\n")
+
+    def _outputs(self, value: dict[str, str]) -> None:
         output = json.dumps({"value": value, "kind": "user_output"})
         self.file.write(
-            f'],\n "outputs": [{output}], "range_constraints": {{}}, "attributes": {{}}}}]}}\n'
+            f'],\n "outputs": [{output}], "range_constraints": {{}}, "attributes": {{}}}}'
         )
 
 
@@ -161,6 +180,10 @@ def generate(path: Path, kind: str, nodes: int) -> int:
                 earlier = [x]
                 while writer.count - first < size:
                     x = _irregular(writer, earlier, layer, writer.count - first)
+        elif kind == BRANCHES:
+            writer.begin(1, 0)
+            _branches(writer, max(1, nodes // 6))
+            return writer.count
         else:
             writer.begin(1, 1)
             random.seed(0)
@@ -169,6 +192,22 @@ def generate(path: Path, kind: str, nodes: int) -> int:
                 x = _irregular(writer, earlier, 0, writer.count)
         writer.end(x)
         return writer.count
+
+
+def _branches(writer: Writer, count: int) -> None:
+    x = {"node": "x"}
+    for branch in range(count):
+        bodies = [{"graph": f"true_graph_{branch}"}, {"graph": f"false_graph_{branch}"}]
+        result = writer.node(
+            "higher_order.cond", [{"node": "p"}, *bodies, {"tuple": [x]}], 0, result=5
+        )
+        x = writer.node("operator.getitem", [result, 0], 0)
+    for branch in range(count):
+        for side, function in (("true", "sin"), ("false", "cos")):
+            writer.body(x, f"{side}_graph_{branch}")
+            inner = writer.node(f"aten.{function}.default", [{"node": "x"}], 0)
+            x = writer.node("aten.mul.Tensor", [inner, 2 + branch], 0)
+    writer.end(x)
 
 
 def _irregular(
@@ -217,7 +256,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add_options(parser, KINDS)
+    add_options(parser, KINDS, BRANCHES)
     parser.add_argument("--generate", nargs=3, metavar=("KIND", "NODES", "FILE"))
     options = parser.parse_args()
     if options.generate:

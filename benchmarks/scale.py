@@ -94,10 +94,11 @@ def exponent(rows: list[Row], figure: str) -> float | None:
     )
 
 
-def add_options(parser: argparse.ArgumentParser, kinds: Sequence[str]) -> None:
+def add_options(parser: argparse.ArgumentParser, kinds: Sequence[str], *named: str) -> None:
+    """`kinds` of graph are measured where none is named, `named` ones only where they are."""
     parser.add_argument("--tools", type=Path, default=Path("build/bin"))
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000, 1_000_000])
-    parser.add_argument("--kinds", nargs="+", choices=kinds, default=list(kinds))
+    parser.add_argument("--kinds", nargs="+", choices=[*kinds, *named], default=list(kinds))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("-o", "--output", type=Path)
 

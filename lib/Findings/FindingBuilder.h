@@ -95,6 +95,9 @@ public:
     return static_cast<int64_t>(total / static_cast<double>(steps));
   }
 
+  /// When the host was in calls of compiled graphs, sorted and disjoint.
+  std::vector<Interval> compiledCalls() const;
+
   /// Whether it ran in the window, in a steady step.
   bool isInSteps(const profile::Activity &activity) const;
   /// Kernels of steady steps on a device, in order of their start.

@@ -83,6 +83,13 @@ const Simulation *Context::simulation() const {
   return played->isKnown() ? &*played : nullptr;
 }
 
+std::vector<Interval> Context::compiledCalls() const {
+  std::vector<Interval> calls;
+  for (const CompiledCall &call : profile.calls)
+    calls.push_back({call.startNs, call.startNs + call.durationNs});
+  return unite(std::move(calls));
+}
+
 std::vector<Interval>
 Context::occupiedTimes(int64_t device, std::vector<Interval> kernels) const {
   llvm::append_range(kernels, runningTimes(profile.copies, device, window));

@@ -719,21 +719,15 @@ static bool isMostOfItsTime(const Context &context, const LoopOfLines &loop,
 /// that calls a compiled graph calls none of the graph's over and over.
 static std::vector<const Activity *>
 calledByTheProgram(const Context &context) {
-  std::vector<Interval> calls;
-  for (const CompiledCall &call : context.profile.calls)
-    calls.push_back({call.startNs, call.startNs + call.durationNs});
-  calls = unite(std::move(calls));
+  const std::vector<Interval> compiled = context.compiledCalls();
   std::vector<const Activity *> called;
   for (const Activity *kernel : context.kernels) {
     bool isForward =
         kernel->part == Part::Forward || kernel->part == Part::None;
-    if (!isForward || kernel->origin->source.empty() || kernel->launch)
-      continue;
-    auto next = llvm::partition_point(calls, [&](const Interval &call) {
-      return kernel->launchStartNs && call.first <= *kernel->launchStartNs;
-    });
-    if (next == calls.begin() ||
-        *kernel->launchStartNs >= std::prev(next)->second)
+    bool isCompiled =
+        kernel->launch ||
+        (kernel->launchStartNs && contains(compiled, *kernel->launchStartNs));
+    if (isForward && !isCompiled && !kernel->origin->source.empty())
       called.push_back(kernel);
   }
   return called;

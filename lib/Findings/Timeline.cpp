@@ -51,16 +51,13 @@ static IdleCauses splitIdle(const Context &context, ArrayRef<Interval> all) {
   std::vector<Interval> overheads = findOverheads(context);
   causes.profiler = sumLengths(intersect(all, overheads));
   std::vector<Interval> idle = subtract(all, overheads);
-  std::vector<Interval> waits, calls;
+  std::vector<Interval> waits;
   for (const Synchronization &wait : context.profile.synchronizations)
     waits.push_back({wait.startNs, wait.startNs + wait.durationNs});
-  for (const CompiledCall &call : context.profile.calls)
-    calls.push_back({call.startNs, call.startNs + call.durationNs});
   waits = unite(std::move(waits));
-  calls = unite(std::move(calls));
   std::vector<Interval> waiting = intersect(idle, waits);
   causes.waiting = sumLengths(waiting);
-  std::vector<Interval> launching = intersect(idle, calls);
+  std::vector<Interval> launching = intersect(idle, context.compiledCalls());
   causes.inCompiledCalls =
       sumLengths(launching) - sumLengths(intersect(launching, waiting));
   causes.outside = sumLengths(idle) - causes.waiting - causes.inCompiledCalls;

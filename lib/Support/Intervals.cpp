@@ -70,6 +70,12 @@ std::vector<Interval> opprof::intersect(ArrayRef<Interval> a,
   return result;
 }
 
+bool opprof::contains(ArrayRef<Interval> intervals, int64_t at) {
+  const Interval *next = llvm::partition_point(
+      intervals, [&](const Interval &one) { return one.second <= at; });
+  return next != intervals.end() && next->first <= at;
+}
+
 int64_t opprof::sumLengths(ArrayRef<Interval> intervals) {
   int64_t total = 0;
   for (Interval interval : intervals)

@@ -121,7 +121,8 @@ def export(model: nn.Module, x: Tensor, directory: Path) -> torch.export.Exporte
 def scripts_of(model: nn.Module, x: Tensor, directory: Path) -> list[str]:
     """Recommends for the model; the names of the scripts that there are."""
     export(model, x, directory)
-    return [script.name for script in recommend(directory / "graph.mlir", directory / "rewrites")]
+    rewrites = recommend(directory / "graph.mlir", directory / "rewrites")
+    return [script.name for script in rewrites.scripts]
 
 
 def emit_to(directory: Path, name: str, only: str | None = None) -> ModuleType:
@@ -187,7 +188,8 @@ def test_projections_become_one(tmp_path: Path, widths: tuple[int, ...], bias: b
     torch.manual_seed(0)
     model, x = Projections(widths, bias=bias), torch.randn(6, 16)
     program = export(model, x, tmp_path)
-    names = [script.name for script in recommend(tmp_path / "graph.mlir", tmp_path / "rewrites")]
+    rewrites = recommend(tmp_path / "graph.mlir", tmp_path / "rewrites")
+    names = [script.name for script in rewrites.scripts]
     assert names.count("merge-gemms") == 1
     backend = emit_to(tmp_path, f"projections_{len(widths)}_{bias}", only="merge-gemms")
     with torch.no_grad():

@@ -27,3 +27,12 @@ TEST(Intervals, SubtractAndIntersectShareOutAList) {
   EXPECT_EQ(sumLengths(subtract(a, b)) + sumLengths(intersect(a, b)),
             sumLengths(a));
 }
+
+TEST(Intervals, ContainsIsHalfOpen) {
+  Intervals times = {{1, 3}, {5, 9}};
+  for (int64_t inside : {1, 2, 5, 8})
+    EXPECT_TRUE(contains(times, inside)) << inside;
+  for (int64_t outside : {0, 3, 4, 9})
+    EXPECT_FALSE(contains(times, outside)) << outside;
+  EXPECT_FALSE(contains({}, 0));
+}

@@ -27,6 +27,9 @@ std::vector<Interval> subtract(llvm::ArrayRef<Interval> intervals,
 std::vector<Interval> intersect(llvm::ArrayRef<Interval> a,
                                 llvm::ArrayRef<Interval> b);
 
+/// Whether one of sorted, disjoint intervals holds the instant.
+bool contains(llvm::ArrayRef<Interval> intervals, int64_t at);
+
 /// Of disjoint intervals.
 int64_t sumLengths(llvm::ArrayRef<Interval> intervals);
 

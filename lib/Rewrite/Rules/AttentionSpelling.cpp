@@ -472,11 +472,11 @@ bool Reader::readForm(AttentionStep &step, Type narrowest) {
 }
 
 static bool isForm(NodeOp node) {
-  return llvm::is_contained(
-      {"aten.view.default", "aten.reshape.default", "aten._unsafe_view.default",
-       "aten.to.dtype", "aten.type_as.default", "aten._to_copy.default",
-       "aten.to.other", "aten.dropout.default", "aten.dropout_.default"},
-      node.getTarget());
+  return llvm::is_contained({"aten.view.default", "aten.reshape.default",
+                             "aten._unsafe_view.default", "aten.to.dtype",
+                             "aten.type_as.default", "aten._to_copy.default",
+                             "aten.to.other", "aten.dropout.default"},
+                            getFunctionalTarget(node));
 }
 
 /// A factor or divisor of scores.

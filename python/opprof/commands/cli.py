@@ -926,13 +926,12 @@ def _add_rules(parser: argparse.ArgumentParser) -> None:
 
 
 def _recommend(options: argparse.Namespace) -> None:
-    from opprof.backend.rewrites import read_rewrites
     from opprof.commands.recommend import recommend, rewrites_text, unseen_by_rules
 
-    recommend(
+    rewrites = recommend(
         options.profile, options.output, error_budget=options.error_budget, rules=options.rules
     )
-    text = rewrites_text(read_rewrites(options.output), unseen_by_rules(options.profile))
+    text = rewrites_text(rewrites, unseen_by_rules(options.profile))
     print(printable(text), end="")
 
 

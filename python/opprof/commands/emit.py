@@ -27,8 +27,9 @@ def emit_backend(rewrites: Path, output: Path, model: str | None) -> list[Path]:
 def emit_skeleton(run: Path, output: Path, model: str | None) -> list[Path]:
     """Writes a backend whose passes are empty, one for each finding of the run folder that no rule answers, and its test."""
     with scratch_folder() as folder:
-        rules = [script.name for script in recommend(run, folder / "rewrites", error_budget=1e-2)]
-        model = model or read_rewrites(folder / "rewrites").index.get("script")
+        rewrites = recommend(run, folder / "rewrites", error_budget=1e-2)
+    rules = [script.name for script in rewrites.scripts]
+    model = model or rewrites.index.get("script")
     check_model(model)
     if model is not None:
         model = os.path.relpath(real_path(Path(model)), real_path(output.parent))

@@ -27,7 +27,7 @@ from opprof.backend.checks import (
     check_script,
 )
 from opprof.backend.emit import emit, test_file
-from opprof.backend.rewrites import Script, read_rewrites
+from opprof.backend.rewrites import Script
 from opprof.backend.training import subject_of
 from opprof.chain import attribute
 from opprof.choices import DEFAULT_ERROR_BUDGET
@@ -105,7 +105,7 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         with clock.phase("profile"):
             before, loaded = _profile(path, output / "profile", options, clock, stack)
         progress("2/4 recommend")
-        scripts = recommend(
+        rewrites = recommend(
             before.path, output / "rewrites", error_budget=options.error_budget, rules=options.rules
         )
         script = loaded.script or load_model_script(
@@ -124,19 +124,20 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         proof = share * (clock.phases["profile"] - loaded.waited)
         clock.reserve(_BEFORE_ANY * proof + options.seconds, once_kept=proof + options.seconds)
         (output / PRECISION_SCRIPT).unlink(missing_ok=True)
-        progress(f"3/4 try {len(scripts)} recommendations")
+        progress(f"3/4 try {len(rewrites.scripts)} recommendations")
         candidates = stack.enter_context(scratch_folder())
         kernel_ns = None
         if subject.script.device_type == "cuda":
             kernel_ns = kernel_time(read_json(before.profile, within=before.path))
         how = SearchOptions(options.error_budget, options.seconds, kernel_ns)
-        search = Search(subject, scripts, candidates, output, how, clock, ahead, loaded.explored)
+        search = Search(
+            subject, rewrites.scripts, candidates, output, how, clock, ahead, loaded.explored
+        )
         found = search.run()
         progress("4/4 prove and report")
         result = stack.enter_context(_Result(RunFolder(output / "after"), ahead.store))
         outcome = _finish(subject, found, output, result, options, clock)
-        declined = read_rewrites(output / "rewrites").declined
-        outcome.declined = [*map(str, declined), *unseen_by_rules(before.path)]
+        outcome.declined = [*map(str, rewrites.declined), *unseen_by_rules(before.path)]
         if outcome.backend is not None:
             with clock.phase("profile of the result"):
                 _try_to_profile_after(subject, outcome, before, result, options)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from opprof.backend.rewrites import Rewrites, Script, read_rewrites
+from opprof.backend.rewrites import Rewrites, read_rewrites
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.files import read_json
 from opprof.run_folder import RunFolder
@@ -17,14 +17,14 @@ def recommend(
     *,
     error_budget: float = DEFAULT_ERROR_BUDGET,
     rules: Path | None = None,
-) -> list[Script]:
-    """Writes scripts for the graph of a run folder (or of a graph file) to `output` and returns them, ranked.
+) -> Rewrites:
+    """Writes scripts for the graph of a run folder (or of a graph file) to `output` and returns them, ranked, and what was declined.
 
     Those of the folder `rules` are among them, where their patterns are in the graph.
     """
     own = [] if rules is None else [f"--rules={rules}"]
     run_driver("recommend", run, "-o", output, f"--error-budget={error_budget}", *own)
-    return read_rewrites(output).scripts
+    return read_rewrites(output)
 
 
 def unseen_by_rules(run: Path) -> list[str]:

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 from opprof.chain import import_graph
 from opprof.errors import OpprofError
-from opprof.export.archive_script import ArchiveScript, load_archive
+from opprof.export.archive_script import ArchiveScript, load_archive, place_of
 from opprof.export.model_script import ModelScript, load_model_script
 from opprof.export.weights import save_weights
 from opprof.files import replacing, scratch_folder
@@ -241,11 +241,10 @@ def _check_form(archive: Path, document: dict[str, Any]) -> None:
     for node in graph["nodes"]:
         what = _obstacle(node)
         if what is not None:
-            frames = document["stacks"][node["stack"]] if "stack" in node else []
-            place = f"{frames[-1]['file']}:{frames[-1]['line']}" if frames else str(archive)
-            code = f": {frames[-1]['code']}" if frames else ""
+            place, code = place_of(node, document)
+            said = f": {code}" if place else ""
             raise OpprofError(
-                f"{place}: {what}{code}\n  no program for torch.compile can be made of this",
+                f"{place or archive}: {what}{said}\n  no program for torch.compile can be made of this",
                 remedy="`opprof profile` shows where its time goes; what sizes decide is decided by --input",
             )
     for entry in graph["inputs"]:

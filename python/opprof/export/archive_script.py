@@ -25,6 +25,14 @@ _OF_LISTS = [
 ]
 
 
+def place_of(node: dict[str, Any], document: dict[str, Any]) -> tuple[str, str]:
+    """The line of the archive's code that a node of graph JSON is of, "file:line", and what it says; empty where none is known."""
+    frames = document["stacks"][node["stack"]] if "stack" in node else []
+    return (
+        (f"{frames[-1]['file']}:{frames[-1]['line']}", frames[-1]["code"]) if frames else ("", "")
+    )
+
+
 @dataclass
 class ArchiveScript(ModelScript):
     """A loaded archive: what is called is one of its methods, without gradients, as its graph is that of inference."""
@@ -44,14 +52,13 @@ class ArchiveScript(ModelScript):
 
     def why_tied_to_another(self, device: str | None) -> str | None:
         """What to do where the code makes tensors on another device: the tracer writes the one that it ran on into the archive."""
+        wanted = device or "cpu"
         for node in self.graph["graphs"][0]["nodes"]:
             own = node.get("kwargs", {}).get("device")
-            wanted = device or "cpu"
             if not isinstance(own, dict) or str(own.get("device", wanted)).startswith(wanted):
                 continue
-            frames = self.graph["stacks"][node["stack"]] if "stack" in node else []
-            place = f"{frames[-1]['file']}:{frames[-1]['line']} " if frames else "its code "
-            made = f"{place}makes a tensor on {own['device']}, where the archive was traced"
+            place, _ = place_of(node, self.graph)
+            made = f"{place or 'its code'} makes a tensor on {own['device']}, where the archive was traced"
             return f"{made}: trace it on {wanted}" + (", or leave out --device" if device else "")
         return None
 
