@@ -46,6 +46,20 @@ bool opprof::torchscript::isMutable(const c10::Type &type) {
   return ::isMutable(type, 0);
 }
 
+static bool holdsKind(const c10::Type &type, c10::TypeKind kind,
+                      unsigned depth) {
+  if (type.kind() == kind || depth > 64)
+    return true;
+  for (const c10::TypePtr &inner : type.containedTypes())
+    if (holdsKind(*inner, kind, depth + 1))
+      return true;
+  return false;
+}
+
+bool opprof::torchscript::holdsKind(const c10::Type &type, c10::TypeKind kind) {
+  return ::holdsKind(type, kind, 0);
+}
+
 static bool mayChange(const Value *value) {
   return opprof::torchscript::isMutable(*value->type());
 }
@@ -180,6 +194,9 @@ void Mutations::visitOperator(Node *node) {
   if (schema)
     for (const c10::Argument &argument : schema->arguments())
       writes |= argument.alias_info() && argument.alias_info()->isWrite();
+  bool givesNew = schema && !schema->is_varret();
+  for (size_t i = 0; givesNew && i < schema->returns().size(); ++i)
+    givesNew = !schema->returns()[i].alias_info();
   for (size_t i = 0; i < node->inputs().size(); ++i) {
     const Value *input = node->input(i);
     if (!mayChange(input))
@@ -198,8 +215,11 @@ void Mutations::visitOperator(Node *node) {
     // What is put into a container is reached through that from here on.
     if (alias && writes && alias->isWildcardAfter() && !isMadeFor(node, input))
       markChanged(input);
-    // A slice of a list is a list of its own, and holds the same elements.
-    bool isNew = !alias && !holdsMutable(*input->type());
+    // A slice or a copy of a list is a list of its own, and holds the same
+    // elements.
+    bool isCopied = !alias || (givesNew && input->type()->kind() ==
+                                               c10::TypeKind::ListType);
+    bool isNew = isCopied && !holdsMutable(*input->type());
     for (const Value *output : node->outputs())
       if (!isNew && (alias || holdsMutable(*output->type())))
         connect(input, output);

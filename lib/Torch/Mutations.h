@@ -48,6 +48,8 @@ private:
 bool isNumberType(const c10::Type &type);
 /// True for what may be changed in place, or holds it.
 bool isMutable(const c10::Type &type);
+/// True for types of the kind, and those that may hold one.
+bool holdsKind(const c10::Type &type, c10::TypeKind kind);
 
 } // namespace opprof::torchscript
 

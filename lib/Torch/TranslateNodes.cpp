@@ -50,33 +50,31 @@ bool Translator::translatePrimitive(Node *node) {
   }
 }
 
-/// Lists, tuples and dictionaries stand in the arguments of what takes them,
-/// but for those that something changes.
+/// Lists, tuples and dictionaries stand in the arguments of what takes them.
 bool Translator::translateConstruction(Node *node) {
-  auto binding = std::make_shared<Binding>();
-  const char *function;
+  Binding::Form form;
   switch (node->kind()) {
   case prim::ListConstruct:
-    binding->form = Binding::List;
-    function = "builtins.list";
-    break;
-  case prim::TupleConstruct:
-    binding->form = Binding::Tuple;
-    function = "builtins.tuple";
+    form = Binding::List;
     break;
   case prim::DictConstruct:
-    binding->form = Binding::Dict;
-    function = "builtins.dict";
+    form = Binding::Dict;
     break;
+  case prim::TupleConstruct: {
+    auto tuple = std::make_shared<Binding>();
+    tuple->form = Binding::Tuple;
+    for (const Value *input : node->inputs())
+      tuple->elements.push_back(get(input));
+    bind(node->output(), tuple);
+    return true;
+  }
   default:
     return false;
   }
+  std::vector<BindingRef> elements;
   for (const Value *input : node->inputs())
-    binding->elements.push_back(get(input));
-  if (binding->form == Binding::Tuple || isNeverWritten(node->output()))
-    bind(node->output(), binding);
-  else
-    emitPython(node, function, {binding});
+    elements.push_back(get(input));
+  bindContainer(node, form, std::move(elements));
   return true;
 }
 
@@ -135,7 +133,7 @@ bool Translator::translateUnpacking(Node *node) {
 //===----------------------------------------------------------------------===//
 
 /// Sizes and the like of a tensor that a run has seen, where they are always
-/// the same; and the parts of lists whose parts are there.
+/// the same.
 bool Translator::translateMetadata(Node *node) {
   std::string name = node->kind().toQualString();
   // The run computes no gradients, and the graph is that of the run.
@@ -148,28 +146,6 @@ bool Translator::translateMetadata(Node *node) {
   if (node->outputs().size() != 1 || node->inputs().empty())
     return false;
   const Value *first = node->input(0);
-  if (name == "aten::len" || name == "aten::__getitem__") {
-    auto found = bindings.find(first);
-    auto elements = found != bindings.end() &&
-                            first->type()->kind() != c10::TypeKind::StringType
-                        ? getElements(*found->second)
-                        : std::nullopt;
-    if (!elements || !isNeverWritten(first))
-      return false;
-    if (name == "aten::len") {
-      bind(node->output(), makeKnown(static_cast<int64_t>(elements->size())));
-      return true;
-    }
-    auto index = getKnown(*get(node->input(1)));
-    if (!index || !index->isInt())
-      return false;
-    int64_t place = index->toInt();
-    place += place < 0 ? static_cast<int64_t>(elements->size()) : 0;
-    if (place < 0 || place >= static_cast<int64_t>(elements->size()))
-      return false;
-    bind(node->output(), (*elements)[static_cast<size_t>(place)]);
-    return true;
-  }
   if (translateFlag(node, name))
     return true;
   const ValueType *type = changesMetadata ? nullptr : lookUpFixedType(first);
@@ -243,8 +219,7 @@ static bool isPure(const Node *node) {
   return true;
 }
 
-/// A number, in a tensor or not.
-static bool isNumber(const c10::IValue &value) {
+bool opprof::torchscript::isNumber(const c10::IValue &value) {
   if (!value.isTensor())
     return value.isEnum() || value.isInt() || value.isDouble() ||
            value.isBool() || value.isNone() || value.isString() ||
@@ -263,13 +238,10 @@ bool Translator::translateKnown(Node *node) {
   std::string name = node->kind().toQualString();
   std::vector<c10::IValue> stack;
   for (const Value *input : node->inputs()) {
-    // A module is no number.
-    auto found = bindings.find(input);
-    auto known =
-        found == bindings.end() ? std::nullopt : getKnown(*found->second);
-    if (!known || !isNumber(*known))
+    auto known = getKnownNumbers(input);
+    if (!known)
       return false;
-    stack.push_back(*known);
+    stack.push_back(*std::move(known));
   }
   const c10::TypeKind kind = node->output()->type()->kind();
   bool givesTensor = kind == c10::TypeKind::TensorType;
@@ -294,7 +266,8 @@ bool Translator::translateKnown(Node *node) {
     return true;
   }
   // The node stays for what takes the tensor.
-  translateOperator(node);
+  if (!translateNumToTensor(node))
+    translateOperator(node);
   bind(node->output(), makeKnown(stack.back(), get(node->output())->node));
   return true;
 }
@@ -313,15 +286,6 @@ static bool isScalar(const Value *value) {
   c10::TypeKind kind = value->type()->kind();
   return kind == c10::TypeKind::IntType || kind == c10::TypeKind::FloatType ||
          kind == c10::TypeKind::BoolType;
-}
-
-static bool holdsTensor(const c10::Type &type) {
-  if (type.kind() == c10::TypeKind::TensorType)
-    return true;
-  for (const c10::TypePtr &inner : type.containedTypes())
-    if (holdsTensor(*inner))
-      return true;
-  return false;
 }
 
 /// Changes of a list: PyTorch's operators called from Python change a copy.
@@ -375,7 +339,8 @@ bool Translator::translateListChange(Node *node, const std::string &name) {
     emitPython(node, "operator.imul", {arg(0), arg(1)}, true);
   } else if (name == "aten::reverse") {
     emitPython(node, "builtins.list.reverse", {arg(0)}, true);
-  } else if (name == "aten::remove" && !holdsTensor(*node->input(1)->type())) {
+  } else if (name == "aten::remove" &&
+             !holdsKind(*node->input(1)->type(), c10::TypeKind::TensorType)) {
     emitPython(node, "builtins.list.remove", {arg(0), arg(1)}, true);
   } else if (name == "aten::sort" && node->inputs().size() == 2 &&
              node->input(0)->type()->kind() == c10::TypeKind::ListType) {
@@ -444,6 +409,31 @@ bool Translator::translateDictChange(Node *node, const std::string &name) {
   entry->form = Binding::Tuple;
   entry->elements = {key, value};
   bind(node->output(), entry);
+  return true;
+}
+
+/// A tensor of one number, whose type to TorchScript is the number's.
+bool Translator::translateNumToTensor(Node *node) {
+  if (node->kind() != prim::NumToTensor)
+    return false;
+  const char *dtype;
+  switch (node->input()->type()->kind()) {
+  case c10::TypeKind::IntType:
+    dtype = "int64";
+    break;
+  case c10::TypeKind::FloatType:
+    dtype = "float64";
+    break;
+  case c10::TypeKind::BoolType:
+    dtype = "bool";
+    break;
+  default:
+    return false;
+  }
+  NodeRecord record = makeRecord(node, "torch.tensor");
+  addArgument(record, get(node->input()));
+  record.kwargs.emplace_back("dtype", form("dtype", quote(dtype)));
+  emit(node, std::move(record));
   return true;
 }
 
@@ -560,7 +550,20 @@ std::optional<bool> Translator::isNone(const Value *value) {
   return type->isNone();
 }
 
-bool Translator::translateIsNone(Node *node, bool asksIs) {
+/// The value before what gives it another type and nothing else.
+static const Value *getUncast(const Value *value) {
+  while (value->node()->kind() == prim::unchecked_cast)
+    value = value->node()->input();
+  return value;
+}
+
+/// Answers whether two values are one object, where one is None or both have
+/// one name.
+bool Translator::translateIs(Node *node, bool asksIs) {
+  if (getUncast(node->input(0)) == getUncast(node->input(1))) {
+    bind(node->output(), makeKnown(asksIs));
+    return true;
+  }
   std::optional<bool> first = isNone(node->input(0)),
                       second = isNone(node->input(1));
   // Two values that are there may be one or two.
@@ -568,13 +571,6 @@ bool Translator::translateIsNone(Node *node, bool asksIs) {
     return false;
   bind(node->output(), makeKnown((*first == *second) == asksIs));
   return true;
-}
-
-/// The value before what gives it another type and nothing else.
-static const Value *getUncast(const Value *value) {
-  while (value->node()->kind() == prim::unchecked_cast)
-    value = value->node()->input();
-  return value;
 }
 
 /// True where no object is of both types.
@@ -712,7 +708,7 @@ bool Translator::translateToPython(Node *node) {
     return true;
   std::vector<BindingRef> args;
   if (name == "aten::__is__" || name == "aten::__isnot__") {
-    if (translateIsNone(node, name == "aten::__is__"))
+    if (translateIs(node, name == "aten::__is__"))
       return true;
     emitPython(node,
                name == "aten::__is__" ? "operator.is_" : "operator.is_not",

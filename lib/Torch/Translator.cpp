@@ -12,8 +12,6 @@
 using namespace opprof::torchscript;
 using namespace torch::jit;
 
-/// Of a list or tuple that is known, no more elements stand in one argument.
-static constexpr size_t kMaxKnownElements = 4096;
 /// Lists in lists of what an attribute holds.
 static constexpr unsigned kMaxStateDepth = 64;
 
@@ -379,6 +377,17 @@ static bool isPlain(const c10::IValue &value) {
   return true;
 }
 
+/// A table from numbers or text to such, as a model's settings are.
+static bool isPlainDict(const c10::IValue &value) {
+  if (!value.isGenericDict() ||
+      value.toGenericDict().size() > kMaxKnownElements)
+    return false;
+  for (const auto &entry : value.toGenericDict())
+    if (!isPlain(entry.key()) || !isPlain(entry.value()))
+      return false;
+  return true;
+}
+
 /// The parameter or buffer that a tensor of another attribute is, such as an
 /// element of the list in which recurrent layers keep their weights; null where
 /// it is none, or where the graph puts another tensor in that one's place.
@@ -428,7 +437,7 @@ BindingRef Translator::bindAttribute(const c10::IValue &value,
       writtenConstants.insert(home->path);
     return makeNode(addWeight(home->path, home->kind, value, persistent));
   }
-  if (isPlain(value))
+  if (isPlain(value) || isPlainDict(value))
     return makeKnown(value);
   bool isList = value.isList();
   if (value.isGenericDict())
@@ -846,16 +855,6 @@ void Translator::addOutput(BlockRecord &block, const BindingRef &binding) {
     block.outputUses.push_back(std::move(use));
 }
 
-static bool holdsKind(const c10::Type &type, c10::TypeKind kind,
-                      unsigned depth = 0) {
-  if (type.kind() == kind || depth > 64)
-    return true;
-  for (const c10::TypePtr &inner : type.containedTypes())
-    if (holdsKind(*inner, kind, depth + 1))
-      return true;
-  return false;
-}
-
 /// True where an object that hangs on the module may be taken for one that the
 /// graph makes, or the other way round.
 bool Translator::exchangesObjects(Block *block) const {
@@ -931,6 +930,7 @@ Translator::translate(const std::vector<std::optional<c10::IValue>> &fixed,
   }
   translateBlock(block);
   BindingRef returned = get(block->outputs()[0]);
+  stopFollowing(returned);
   if (returned->form == Binding::Tuple && returned->elements.size() != 1) {
     hasOneOutput = false;
     for (const BindingRef &element : returned->elements)
@@ -950,11 +950,14 @@ void Translator::translateBlock(Block *block) {
 }
 
 void Translator::translateNode(Node *node) {
+  if (translateContainerStep(node))
+    return;
+  stopFollowingInputs(node);
   if (translatePrimitive(node) || translateIsInstance(node) ||
       translateConstruction(node) || translateUnpacking(node) ||
       translateMetadata(node) || translateKnown(node) ||
-      translateToPython(node) || translateConvolution(node) ||
-      translateWholeSlice(node))
+      translateNumToTensor(node) || translateToPython(node) ||
+      translateConvolution(node) || translateWholeSlice(node))
     return;
   giveBackDropoutOperand(node);
   if (node->maybeSchema() && !node->maybeSchema()->is_vararg())
@@ -990,6 +993,8 @@ void Translator::translateIf(Node *node) {
       bind(node->outputs()[i], get(taken->outputs()[i]));
     return;
   }
+  for (Block *block : node->blocks())
+    stopFollowingWithin(block);
   NodeRecord record = makeRecord(node, "prim.If", "branch");
   addArgument(record, condition);
   for (Block *block : node->blocks())
@@ -999,6 +1004,11 @@ void Translator::translateIf(Node *node) {
 }
 
 void Translator::translateLoop(Node *node) {
+  if (unrollLoop(node))
+    return;
+  for (const Value *input : node->inputs())
+    stopFollowing(get(input));
+  stopFollowingWithin(node->blocks()[0]);
   NodeRecord record = makeRecord(node, "prim.Loop", "loop");
   for (const Value *input : node->inputs())
     addArgument(record, get(input));

@@ -33,6 +33,12 @@ struct Binding {
 };
 using BindingRef = std::shared_ptr<const Binding>;
 
+/// Of a list or tuple that is known, no more elements stand in one argument.
+inline constexpr size_t kMaxKnownElements = 4096;
+/// True for a number, text, device or None, or a list or tuple of numbers, in a
+/// tensor or not.
+bool isNumber(const c10::IValue &value);
+
 class Translator {
 public:
   /// `runner` is null where the graph was not run. `given` says which inputs
@@ -75,6 +81,8 @@ private:
   BindingRef makeKnown(c10::IValue value, std::string node);
   std::optional<std::vector<BindingRef>> getElements(const Binding &binding);
   std::optional<c10::IValue> getKnown(const Binding &binding) const;
+  std::optional<c10::IValue> getKnownNumbers(const torch::jit::Value *value);
+  std::optional<int64_t> getKnownInt(const torch::jit::Value *value);
   ValueType getType(const torch::jit::Value *value) const;
   bool isNeverWritten(const torch::jit::Value *value) const {
     return !graph.getMutations().isChanged(value);
@@ -98,6 +106,20 @@ private:
   void translateGetAttr(torch::jit::Node *node);
   void translateSetAttr(torch::jit::Node *node);
   void translateConstant(torch::jit::Node *node);
+
+  // Lists and dictionaries.
+  void bindContainer(torch::jit::Node *node, Binding::Form form,
+                     std::vector<BindingRef> elements);
+  std::optional<std::vector<BindingRef>>
+  getContents(const torch::jit::Value *value);
+  std::optional<size_t> findEntry(const std::vector<BindingRef> &entries,
+                                  const torch::jit::Value *key);
+  void stopFollowing(const BindingRef &root);
+  void stopFollowingWithin(torch::jit::Block *block);
+  void stopFollowingInputs(torch::jit::Node *node);
+  bool translateContainerStep(torch::jit::Node *node);
+  bool translateListStep(torch::jit::Node *node, const std::string &name);
+  bool translateDictStep(torch::jit::Node *node, const std::string &name);
 
   // Nodes.
   std::string makeName(const std::string &wanted);
@@ -129,11 +151,12 @@ private:
   bool translateFormat(torch::jit::Node *node);
   bool translateIsInstance(torch::jit::Node *node);
   std::optional<bool> isNone(const torch::jit::Value *value);
-  bool translateIsNone(torch::jit::Node *node, bool asksIs);
+  bool translateIs(torch::jit::Node *node, bool asksIs);
   bool translateToPython(torch::jit::Node *node);
   bool translateListChange(torch::jit::Node *node, const std::string &name);
   bool translateDictChange(torch::jit::Node *node, const std::string &name);
   bool translateTensorOfList(torch::jit::Node *node);
+  bool translateNumToTensor(torch::jit::Node *node);
   bool translateScalars(torch::jit::Node *node, const std::string &name);
   bool translateConvolution(torch::jit::Node *node);
   bool translateWholeSlice(torch::jit::Node *node);
@@ -142,6 +165,7 @@ private:
   void translateOther(torch::jit::Node *node);
   void translateIf(torch::jit::Node *node);
   void translateLoop(torch::jit::Node *node);
+  bool unrollLoop(torch::jit::Node *node);
   BlockRecord translateInner(torch::jit::Block *block);
   void addOutput(BlockRecord &block, const BindingRef &binding);
   void emitPython(torch::jit::Node *node, const std::string &target,
@@ -165,6 +189,14 @@ private:
   bool changesMetadata = false;
 
   std::unordered_map<const torch::jit::Value *, BindingRef> bindings;
+  /// A list or dictionary that the graph changes, of which it is known what it
+  /// holds now; every name of it has the one binding.
+  struct Followed {
+    std::shared_ptr<Binding> binding;
+    torch::jit::Node *maker;
+  };
+  std::unordered_map<const Binding *, Followed> followed;
+  size_t numUnrolled = 0;
   std::vector<NodeRecord> *nodes = nullptr;
   std::set<std::string> names;
   std::unordered_map<std::string, unsigned> nextNumber;

@@ -16,15 +16,6 @@ using namespace torch::jit;
 /// change goes from loop to loop, and from round to round.
 static constexpr unsigned kMaxPasses = 32;
 
-static bool holdsTensors(const c10::Type &type, unsigned depth = 0) {
-  if (type.kind() == c10::TypeKind::TensorType || depth > 64)
-    return true;
-  for (const c10::TypePtr &inner : type.containedTypes())
-    if (holdsTensors(*inner, depth + 1))
-      return true;
-  return false;
-}
-
 static bool isTensor(const Value *value) {
   return value->type()->kind() == c10::TypeKind::TensorType;
 }
@@ -133,7 +124,7 @@ void Variation::visitNode(Node *node, Level control) {
     std::optional<std::string> path = graph.getAttributePath(node);
     if (!path || graph.isWritten(*path) || graph.isChangedInPlace(*path))
       raise(node->output(), OtherType);
-    else if (holdsTensors(*node->output()->type()))
+    else if (holdsKind(*node->output()->type(), c10::TypeKind::TensorType))
       raise(node->output(), OtherContent);
     return;
   }
@@ -300,7 +291,7 @@ void Variation::visitOperator(Node *node, Level control) {
     contents = std::max(contents, level);
     if (level == OtherType)
       types = OtherType;
-    if (holdsTensors(*input->type()))
+    if (holdsKind(*input->type(), c10::TypeKind::TensorType))
       takesTensors = true;
     else
       numbers = std::max(numbers, level);

@@ -953,6 +953,74 @@ _VECTOR = (torch.randn(2, 8),)
 _MATRIX = (torch.randn(3, 4),)
 _SEQUENCE = (torch.randn(2, 5, 8),)
 
+
+class Bookkeeping(nn.Module):
+    """Lists and dictionaries that are changed before anything is decided by data, by several names; as interpolation, attention and
+    windows of libraries do."""
+
+    wanted: dict[str, str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.shift = [2, 1]
+        self.wanted = {"first": "out", "third": "aux"}
+
+    def forward(self, x: torch.Tensor) -> tuple[dict[str, torch.Tensor], list[int]]:
+        sizes: list[int] = []
+        for i in range(x.dim()):
+            sizes.append(x.size(i) + i)
+        shift = self.shift.copy()
+        other = (shift, sizes)
+        if x.size(0) < 100:
+            shift[0] = 0
+        other[0].insert(1, 7)
+        last = sizes.pop()
+        sizes.extend(shift + [last])
+        sizes.reverse()
+        del sizes[0]
+        results: dict[str, torch.Tensor] = {}
+        x = self.linear(x)
+        if "first" in self.wanted:
+            results[self.wanted["first"]] = x
+        x = self.linear(x)
+        if "second" in self.wanted:
+            results[self.wanted["second"]] = x
+        x = self.linear(x)
+        if "third" in self.wanted:
+            results[self.wanted["third"]] = x
+        if sum(shift) > 5 and x.dim() in (2, 3):
+            x = torch.roll(x, [-shift[0], shift[-1]], [0, 1])
+        rows = x.unsqueeze(0)
+        results["rows"] = self.attention(rows, rows, rows)[0]
+        return results, sizes
+
+
+class Interrupted(Bookkeeping):
+    """The same lists, which a branch on data and a loop change afterwards."""
+
+    def forward(self, x: torch.Tensor) -> tuple[dict[str, torch.Tensor], list[int]]:
+        sizes = [1]
+        sizes.append(x.size(0))
+        pair = (sizes, x)
+        nested = [sizes]
+        nested.append([5])
+        held: dict[str, torch.Tensor] = {}
+        held["x"] = x
+        if bool(x.sum() > 0):
+            pair[0].append(3)
+            held["y"] = x + 1
+        else:
+            sizes[0] = 4
+        for _ in range(sizes[0] + 1):
+            x = x * 2
+            nested[0].append(9)
+        nested[1].append(sizes[1])
+        held["z"] = x
+        return held, sizes + nested[1] + [len(nested[0])]
+
+
 CASES: dict[str, Case] = {
     "perceptron": Case(Perceptron, _VECTOR),
     "perceptron-traced": Case(Perceptron, _VECTOR, traced=True),
@@ -991,6 +1059,10 @@ CASES: dict[str, Case] = {
     "optionals": Case(Optionals, (torch.randn(4), torch.randn(4))),
     "defaults": Case(Optionals, (torch.randn(4),)),
     "structures": Case(Structures, _MATRIX, lacks=()),
+    "bookkeeping": Case(
+        Bookkeeping, _MATRIX, lacks=("prim.If", "prim.Loop", "operator.iadd", "operator.setitem")
+    ),
+    "interrupted": Case(Interrupted, _MATRIX, holds=("prim.If", "prim.Loop"), lacks=()),
     "writer": Case(Writer, _MATRIX),
     "interface": Case(Interfaced, _MATRIX),
     "mixed": Case(Mixed, (torch.randn(2, 8), True), holds=("prim.If",), lacks=("prim.Loop",)),
