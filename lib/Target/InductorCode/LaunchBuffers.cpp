@@ -674,7 +674,9 @@ void Joiner::setBuffers(const LaunchWork &work, ArrayRef<uint32_t> nodes,
         partial[operand.storage] = {unstored[nextPartial++]};
     } else if (launch.definition < 0) {
       const std::vector<TensorInfo> &results = graph[node].results;
-      size_t member = operand.member.value_or(0);
+      // The node of a member has that member alone.
+      bool isMember = graph[node].target == "operator.getitem";
+      size_t member = isMember ? 0 : operand.member.value_or(0);
       if (member < results.size())
         storageInfo[operand.storage] = results[member];
       if (!region.info.shapeKnown && results.size() == 1)

@@ -495,11 +495,9 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
 /// of the graph.
 void KernelProver::findCandidates(bool withSources) {
   std::set<uint32_t> sources;
-  // What reads nothing makes constants.
+  // What reads nothing makes constants, some of them once more.
   if (proof.held.empty() || withSources)
-    for (uint32_t node : graph.sources)
-      if (!joiner.computedBy.contains({&graph, node}))
-        sources.insert(node);
+    sources.insert(graph.sources.begin(), graph.sources.end());
   isCut = false;
   computable =
       joiner.findComputable(graph, proof.held, std::move(sources), isCut);

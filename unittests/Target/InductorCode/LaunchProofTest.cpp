@@ -655,4 +655,71 @@ TEST(LaunchProof, NamesStandForTheSizesTheyWereGiven) {
   EXPECT_EQ(program.nodes(0), "tanh_1");
   EXPECT_TRUE(program.isHigh(0));
 }
+
+// The kernel fills a second buffer for what a library adds to: no record names
+// the constant, and an earlier launch has it already.
+TEST(LaunchProof, ConstantsAreMadeOnceMore) {
+  std::string kernel =
+      tritonKernel("triton_poi_0", "out_ptr0", "'out_ptr0': '*fp32'",
+                   "    tmp0 = tl.full([1], 0.0, tl.float32)\n"
+                   "    tl.store(out_ptr0 + (x0), tmp0, xmask)\n");
+  Program program(
+      kernel +
+          call("    a, b, c = args\n"
+               "    buf0 = empty_strided_cuda((6, ), (1, ), torch.float32)\n"
+               "    triton_poi_0.run(buf0, 6, stream=stream0)\n"
+               "    torch.ops.aten.scatter_reduce_.two(buf0, 0, a, b, "
+               "reduce='sum')\n"
+               "    buf1 = empty_strided_cuda((6, ), (1, ), torch.float32)\n"
+               "    triton_poi_0.run(buf1, 6, stream=stream0)\n"
+               "    torch.ops.aten.scatter_reduce_.two(buf1, 0, a, c, "
+               "reduce='sum')\n"
+               "    return (buf0, buf1)\n"),
+      "    def forward(self, a: \"i64[4]\", b: \"f32[4]\", c: \"f32[4]\"):\n"
+      "        full: \"f32[6]\" = torch.ops.aten.full.default([6], 0)\n"
+      "        scatter_add: \"f32[6]\" = "
+      "torch.ops.aten.scatter_add.default(full, 0, a, b)\n"
+      "        scatter_add_1: \"f32[6]\" = "
+      "torch.ops.aten.scatter_add.default(full, 0, a, c)\n"
+      "        return (scatter_add, scatter_add_1)\n");
+  EXPECT_EQ(program.nodes(0), "full");
+  EXPECT_EQ(program.nodes(1), "scatter_add");
+  EXPECT_EQ(program.nodes(2), "full");
+  EXPECT_TRUE(program.isHigh(2));
+  EXPECT_TRUE(program.map.launches[2].nodes[0].recomputed);
+  EXPECT_EQ(program.nodes(3), "scatter_add_1");
+  EXPECT_TRUE(program.isHigh(3));
+}
+
+// The indices of a sort have no type in the wrapper.
+TEST(LaunchProof, MembersOfALibrarysResultsHaveTheirTypes) {
+  std::string kernel =
+      tritonKernel("triton_poi_0", "in_ptr0, in_ptr1, out_ptr0",
+                   "'in_ptr0': '*fp32', 'in_ptr1': '*i64', 'out_ptr0': '*fp32'",
+                   "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+                   "    tmp1 = tl.load(in_ptr1 + (x0), xmask)\n"
+                   "    tmp2 = tmp1.to(tl.float32)\n"
+                   "    tmp3 = tmp0 + tmp2\n"
+                   "    tl.store(out_ptr0 + (x0), tmp3, xmask)\n");
+  Program program(
+      kernel +
+          call("    a, = args\n"
+               "    buf0 = torch.ops.aten.sort.stable(a, stable=False, dim=0)\n"
+               "    buf1 = buf0[0]\n"
+               "    assert_size_stride(buf1, (8, ), (1, ))\n"
+               "    buf2 = buf0[1]\n"
+               "    assert_size_stride(buf2, (8, ), (1, ))\n"
+               "    buf3 = empty_strided_cuda((8, ), (1, ), torch.float32)\n"
+               "    triton_poi_0.run(buf1, buf2, buf3, 8, stream=stream0)\n"
+               "    return (buf3, )\n"),
+      "    def forward(self, a: \"f32[8]\"):\n"
+      "        sort = torch.ops.aten.sort.default(a)\n"
+      "        getitem: \"f32[8]\" = sort[0]\n"
+      "        getitem_1: \"i64[8]\" = sort[1]\n"
+      "        add: \"f32[8]\" = torch.ops.aten.add.Tensor(getitem, "
+      "getitem_1)\n"
+      "        return (add,)\n");
+  EXPECT_EQ(program.nodes(1), "add");
+  EXPECT_EQ(program.map.launches[1].bytesRead, 8u * 4 + 8u * 8);
+}
 } // namespace
