@@ -6,6 +6,7 @@
 #include "AlignedGraphs.h"
 #include "AlignmentOperators.h"
 
+#include "opprof/Analysis/Cost/CostModel.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
 
 #include "llvm/ADT/DenseSet.h"
@@ -34,10 +35,13 @@ public:
 
 private:
   void addRecorded(LaunchNode &node, const GraphNode &record);
+  void addUnrecorded(LaunchNode &node, uint32_t at);
   void addTie(LaunchNode &node, const AlignedGraph &in, const Tie &tie);
   std::optional<uint32_t> findRecordedCall(const GraphNode &call) const;
   bool isDoubtful(const GraphNode &record) const;
   bool isImpossible(const GraphNode &record) const;
+  bool leadsNowhere(const GraphNode &record) const;
+  bool isUnrecorded(const GraphNode &record) const;
   std::optional<uint32_t> findPurpose(uint32_t at) const;
   std::optional<uint32_t> findWrite(uint32_t at) const;
   void refer(LaunchNode &node, const GraphView &graph, uint32_t place);
@@ -91,8 +95,10 @@ LaunchAligner::LaunchAligner(LaunchMap &map, const AlignmentSources &sources)
       base(sources.postGrad ? sources.postGrad : recorded) {
   if (!exported)
     return;
+  bool isComplete = true;
   if (recorded)
-    for (const GraphNode &node : recorded->nodes)
+    for (const GraphNode &node : recorded->nodes) {
+      isComplete &= !isUnrecorded(node);
       for (const auto &[graph, name] : node.from)
         if (graph == exported->name)
           if (exported->find(name)) {
@@ -100,10 +106,12 @@ LaunchAligner::LaunchAligner(LaunchMap &map, const AlignmentSources &sources)
             if (isImpossible(node))
               misrecorded.insert(name);
           }
-  // Records end at the call of a body, and some are wrong; what lies in it, and
-  // what those should say, is found by structure.
+    }
+  // Records end at the call of a body, some are wrong, and of what a pass made
+  // some lead nowhere; what lies in it, and what those should say, is found by
+  // structure.
   bool hasBodies = any_of(exported->nodes, isHigherOrder);
-  if (base && (!byRecord || hasBodies || !misrecorded.empty()))
+  if (base && (!byRecord || hasBodies || !misrecorded.empty() || !isComplete))
     structure = AlignedGraphs(sources, *base, [&](const GraphNode &call) {
       return findRecordedCall(call);
     });
@@ -156,6 +164,20 @@ bool LaunchAligner::isDoubtful(const GraphNode &record) const {
          });
 }
 
+/// Whether its record ends before the exported graph, as in a pass's pattern.
+bool LaunchAligner::leadsNowhere(const GraphNode &record) const {
+  return none_of(record.from, [&](const auto &from) {
+    return from.first == exported->name &&
+           exported->find(from.second).has_value();
+  });
+}
+
+/// Whether a pass made the node, and nothing says what of.
+bool LaunchAligner::isUnrecorded(const GraphNode &record) const {
+  return record.op == GraphNode::Call && isMadeByPass(record) &&
+         leadsNowhere(record);
+}
+
 /// The one exported node that everything computes for which a pass made the
 /// node: a softmax for the subtraction of its largest input.
 std::optional<uint32_t> LaunchAligner::findPurpose(uint32_t at) const {
@@ -171,12 +193,13 @@ std::optional<uint32_t> LaunchAligner::findPurpose(uint32_t at) const {
     if (!found)
       return std::nullopt;
     const GraphNode &record = recorded->nodes[*found];
-    if (isDoubtful(record) || record.target == "operator.getitem") {
+    bool isGetitem = record.target == "operator.getitem";
+    if (record.from.empty() && !isGetitem)
+      return std::nullopt;
+    if (isGetitem || isDoubtful(record) || leadsNowhere(record)) {
       open.append(users[user].begin(), users[user].end());
       continue;
     }
-    if (record.from.empty())
-      return std::nullopt;
     for (const auto &[graph, name] : record.from) {
       std::optional<uint32_t> origin =
           graph == exported->name ? exported->find(name) : std::nullopt;
@@ -287,6 +310,23 @@ void LaunchAligner::addRecorded(LaunchNode &node, const GraphNode &record) {
   addTie(node, main, tie);
 }
 
+/// What a pass made of its own pattern: the exported node that dataflow proves
+/// it to be, or the one that it is computed for. What a library computes may as
+/// well be for itself.
+void LaunchAligner::addUnrecorded(LaunchNode &node, uint32_t at) {
+  const AlignedGraph &main = *structure.find("");
+  const GraphNode &own = base->nodes[at];
+  // Constants are equal to many.
+  if (main.ties[at].confidence == Confidence::High && !own.operands.empty())
+    return addTie(node, main, main.ties[at]);
+  if (getWorkKind(own.target) == WorkKind::Matrix)
+    return;
+  if (std::optional<uint32_t> purpose = findPurpose(at)) {
+    refer(node, *exported, *purpose);
+    node.fromConfidence = Confidence::Medium;
+  }
+}
+
 void LaunchAligner::count(const LaunchNode &node) {
   if (!counted.insert(node.graph + "\x01" + node.name).second)
     return;
@@ -339,6 +379,9 @@ void LaunchAligner::add(LaunchNode &node) {
         (!byRecord || !node.graph.empty()))
       addTie(node, *aligned,
              node.graph.empty() ? aligned->ties[*at] : aligned->findTie(*at));
+    else if (at && aligned && record && node.from.empty() &&
+             isUnrecorded(*record))
+      addUnrecorded(node, *at);
     // Where nothing of it computes, the copy that it became is its work.
     if (node.idleFrom.size() == node.from.size())
       node.idleFrom.clear();

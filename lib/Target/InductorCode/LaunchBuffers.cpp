@@ -258,6 +258,9 @@ const HeldRegion *Joiner::findRegionAt(const LaunchOperand &operand,
     if (region.graph != &graph)
       continue;
     if (held.size() == 1) {
+      for (const HeldRegion &other : region.again)
+        if (other.parameter == operand.name)
+          return &other;
       // Read by the name under which a part was written.
       for (const HeldRegion &part : region.parts)
         if (part.offset == operand.offset &&
@@ -456,10 +459,17 @@ void Joiner::bindResult(const LaunchOperand &operand, IndexedGraph &graph) {
 /// Graph inputs hold their own nodes.
 void Joiner::bindInputs(const WrapperLaunch &from, IndexedGraph &graph) {
   for (const LaunchOperand &operand : from.operands) {
-    if (operand.storage < 0 ||
-        any_of(
-            regions[operand.storage],
-            [&](const HeldRegion &region) { return region.graph == &graph; }))
+    if (operand.storage < 0)
+      continue;
+    std::vector<HeldRegion> &held = regions[operand.storage];
+    auto own = find_if(
+        held, [&](const HeldRegion &region) { return region.graph == &graph; });
+    // A loop may start with one buffer as two of its values.
+    bool isInputAgain = own != held.end() && held.size() == 1 &&
+                        own->node != kNoNode &&
+                        graph[own->node].op == GraphNode::Placeholder &&
+                        graph.graph != sources.postGrad;
+    if (own != held.end() && !isInputAgain)
       continue;
     // In a subgraph, the name of the parameter without the function's prefix.
     const Storage &storage = program.storages[operand.storage];
@@ -479,12 +489,21 @@ void Joiner::bindInputs(const WrapperLaunch &from, IndexedGraph &graph) {
     region.info = storage.info;
     region.graph = &graph;
     region.node = *node;
+    if (isInputAgain) {
+      region.parameter = operand.name;
+      bool isKnown = any_of(own->again, [&](const HeldRegion &other) {
+        return other.node == *node;
+      });
+      if (*node != own->node && !isKnown)
+        own->again.push_back(std::move(region));
+      continue;
+    }
     if (!graph[*node].results.empty()) {
       storageInfo[operand.storage] = graph[*node].results.front();
       if (!region.info.shapeKnown)
         region.info = graph[*node].results.front();
     }
-    regions[operand.storage].assign(1, std::move(region));
+    held.assign(1, std::move(region));
   }
 }
 
@@ -674,7 +693,9 @@ void Joiner::setBuffers(const LaunchWork &work, ArrayRef<uint32_t> nodes,
         partial[operand.storage] = {unstored[nextPartial++]};
     } else if (launch.definition < 0) {
       const std::vector<TensorInfo> &results = graph[node].results;
-      size_t member = operand.member.value_or(0);
+      // The node of a member has that member alone.
+      bool isMember = graph[node].target == "operator.getitem";
+      size_t member = isMember ? 0 : operand.member.value_or(0);
       if (member < results.size())
         storageInfo[operand.storage] = results[member];
       if (!region.info.shapeKnown && results.size() == 1)

@@ -179,6 +179,10 @@ struct HeldRegion {
   std::vector<uint32_t> madeFrom = {};
   /// Of a concatenation, what it was put together from.
   std::vector<HeldRegion> parts = {};
+  /// An input of a body: the same memory as other inputs of it, each read by
+  /// its parameter's name.
+  std::vector<HeldRegion> again = {};
+  std::string parameter = {};
 };
 
 /// What stands for one element of a tensor.

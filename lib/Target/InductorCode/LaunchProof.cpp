@@ -220,7 +220,10 @@ private:
   std::optional<bool> agreesAgain(const KernelStore &store,
                                   uint32_t candidate) const;
   uint32_t findMoved(const LaunchOperand &operand, const KernelStore &store,
-                     GraphRunner &runner) const;
+                     GraphRunner &runner, bool &isTied) const;
+  bool begins(const KernelStore &store, uint32_t node,
+              GraphRunner &runner) const;
+  bool isStillTaken(uint32_t node) const;
   bool reach(uint32_t candidate, bool agrees, Match &match) const;
   Match findSum(const LaunchOperand &operand, const KernelStore &store,
                 GraphRunner &runner, GraphRunner &unrolled, Begun &out);
@@ -495,11 +498,9 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
 /// of the graph.
 void KernelProver::findCandidates(bool withSources) {
   std::set<uint32_t> sources;
-  // What reads nothing makes constants.
+  // What reads nothing makes constants, some of them once more.
   if (proof.held.empty() || withSources)
-    for (uint32_t node : graph.sources)
-      if (!joiner.computedBy.contains({&graph, node}))
-        sources.insert(node);
+    sources.insert(graph.sources.begin(), graph.sources.end());
   isCut = false;
   computable =
       joiner.findComputable(graph, proof.held, std::move(sources), isCut);
@@ -649,12 +650,47 @@ Match KernelProver::findSum(const LaunchOperand &operand,
   return best;
 }
 
+/// Whether the stored value may be the first of the node's.
+bool KernelProver::begins(const KernelStore &store, uint32_t node,
+                          GraphRunner &runner) const {
+  bool isHeld = proof.held.contains(node);
+  auto first = [&](GraphRunner &by) {
+    return isHeld ? GraphRunner::given(graph, node, 0, by.draw)
+                  : by.evaluateFirst(node);
+  };
+  return store.value.agrees(first(runner)) &&
+         agreesAgain(store, [&](Redraw &again) {
+           return SmallVector<AbstractValue, 2>{first(again.runner)};
+         }) == true;
+}
+
+/// Whether both values are one in the elements next to the first as well.
+static bool areAlike(uint32_t a, uint32_t b, GraphRunner &runner, size_t rank) {
+  for (size_t dim = 0; dim < rank; ++dim) {
+    GraphRunner::Place place(rank, 0.0);
+    place[dim] = 1;
+    AbstractValue value = runner.evaluate(a, place);
+    if (!value.known || !value.agrees(runner.evaluate(b, place)))
+      return false;
+  }
+  return true;
+}
+
+/// Whether something that no launch has computed yet takes the value.
+bool KernelProver::isStillTaken(uint32_t node) const {
+  return any_of(graph.users[node], [&](uint32_t user) {
+    return graph[user].op == GraphNode::Call &&
+           (graph.isView(user) ? isStillTaken(user)
+                               : !joiner.computedBy.contains({&graph, user}));
+  });
+}
+
 /// The value of something that was read: another layout of it, or a view that
-/// is part of a concatenation.
+/// is part of a concatenation. `isTied`: the first element is that of another
+/// of these as well, as of a matrix and its transpose.
 uint32_t KernelProver::findMoved(const LaunchOperand &operand,
-                                 const KernelStore &store,
-                                 GraphRunner &runner) const {
-  const AbstractValue &value = store.value;
+                                 const KernelStore &store, GraphRunner &runner,
+                                 bool &isTied) const {
   // What comes from several values is more than one of them.
   std::set<uint32_t> from;
   for (unsigned parameter : store.loaded.set_bits())
@@ -662,30 +698,37 @@ uint32_t KernelProver::findMoved(const LaunchOperand &operand,
       from.insert(it->second.begin(), it->second.end());
   if (from.size() != 1)
     return kNoNode;
+  ArrayRef<Dim> shape = operand.info.shape;
   uint32_t moved = kNoNode;
+  SmallVector<uint32_t> fitting;
   for (uint32_t node : proof.held) {
     const std::vector<TensorInfo> &results = graph[node].results;
     if (results.size() != 1 || !joiner.fits(operand, results.front()) ||
-        !value.agrees(GraphRunner::given(graph, node, 0)) ||
-        agreesAgain(store, [&](Redraw &again) {
-          return SmallVector<AbstractValue, 2>{
-              GraphRunner::given(graph, node, 0, again.runner.draw)};
-        }) != true)
+        !begins(store, node, runner))
       continue;
     moved = node;
-    if (sameDims(results.front().shape, operand.info.shape))
-      return node;
+    if (sameDims(results.front().shape, shape))
+      fitting.push_back(node);
   }
   for (uint32_t node : views) {
     const std::vector<TensorInfo> &results = graph[node].results;
-    if (results.size() == 1 && proof.held.contains(graph.value[node]) &&
+    if (results.size() == 1 && !proof.held.contains(node) &&
+        proof.held.contains(graph.value[node]) &&
         joiner.fits(operand, results.front()) &&
-        sameDims(results.front().shape, operand.info.shape) &&
-        value.agrees(runner.evaluateFirst(node)) &&
-        agreesAgain(store, node) == true)
-      return node;
+        sameDims(results.front().shape, shape) && begins(store, node, runner))
+      fitting.push_back(node);
   }
-  return moved;
+  if (fitting.empty())
+    return moved;
+  isTied = any_of(fitting, [&](uint32_t node) {
+    return !areAlike(node, fitting.front(), runner, shape.size());
+  });
+  // What is laid out anew is for something that is still to come.
+  auto taken =
+      isTied
+          ? find_if(fitting, [&](uint32_t node) { return isStillTaken(node); })
+          : fitting.begin();
+  return taken == fitting.end() ? fitting.front() : *taken;
 }
 
 /// Of what an earlier launch began, only the last step is done here.
@@ -864,7 +907,10 @@ bool KernelProver::runOnce() {
       begun[i] = sum;
       continue;
     }
-    proof.outputs[i] = findMoved(work.from.operands[i], *store, runner);
+    bool isTied = false;
+    proof.outputs[i] = findMoved(work.from.operands[i], *store, runner, isTied);
+    if (isTied)
+      proof.tied.insert(i);
     isComplete &= proof.outputs[i] != kNoNode;
   }
   if (isComplete)

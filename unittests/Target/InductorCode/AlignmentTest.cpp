@@ -334,6 +334,74 @@ TEST(Alignment, RecordsThatCannotBeAreReplacedByWhatDataflowSays) {
   EXPECT_EQ(launch.nodes.back().fromConfidence, Confidence::High);
 }
 
+/// The nodes of a pass's own pattern bear the pattern's names alone: they are
+/// of what takes them, or of what dataflow proves.
+TEST(Alignment, PatternsOfPassesAreOfWhatTheyAreComputedFor) {
+  GraphView exported = graphOf(
+      "    def forward(self, x: \"f32[4, 8]\", y: \"f32[4, 8]\"):\n"
+      "        add: \"f32[4, 8]\" = torch.ops.aten.add.Tensor(x, y)\n"
+      "        div: \"f32[4, 8]\" = torch.ops.aten.div.Tensor(add, 0.2)\n"
+      "        log_softmax: \"f32[4, 8]\" = "
+      "torch.ops.aten.log_softmax.int(div, -1)\n"
+      "        return (log_softmax,)\n");
+  exported.name = "model";
+  GraphView post = graphOf(
+      "    def forward(self, x: \"f32[4, 8]\", y: \"f32[4, 8]\"):\n"
+      "        add: \"f32[4, 8]\" = torch.ops.aten.add.Tensor(x, y)\n"
+      "        div_tensor: \"f32[4, 8]\" = torch.ops.aten.div.Tensor(add, "
+      "0.2)\n"
+      "        mul_tensor: \"f32[4, 8]\" = torch.ops.aten.mul.Tensor(add, 1)\n"
+      "        amax_default: \"f32[4, 1]\" = "
+      "torch.ops.aten.amax.default(mul_tensor, [1], True)\n"
+      "        sub_tensor: \"f32[4, 8]\" = "
+      "torch.ops.aten.sub.Tensor(mul_tensor, amax_default)\n"
+      "        div_tensor_1: \"f32[4, 8]\" = "
+      "torch.ops.aten.div.Tensor(sub_tensor, 0.2)\n"
+      "        iota_default: \"i64[8]\" = torch.ops.prims.iota.default(8)\n"
+      "        view_default: \"i64[1, 8]\" = "
+      "torch.ops.aten.reshape.default(iota_default, [1, 8])\n"
+      "        abs_default: \"f32[4, 8]\" = "
+      "torch.ops.aten.abs.default(div_tensor)\n"
+      "        ne_tensor: \"b8[4, 8]\" = torch.ops.aten.ne.Tensor(abs_default, "
+      "view_default)\n"
+      "        where: \"f32[4, 8]\" = torch.ops.aten.where.self(ne_tensor, "
+      "div_tensor_1, div_tensor)\n"
+      "        exp: \"f32[4, 8]\" = torch.ops.aten.exp.default(where)\n"
+      "        sum_1: \"f32[4, 1]\" = torch.ops.aten.sum.dim_IntList(exp, [1], "
+      "True)\n"
+      "        log: \"f32[4, 1]\" = torch.ops.aten.log.default(sum_1)\n"
+      "        sub: \"f32[4, 8]\" = torch.ops.aten.sub.Tensor(where, log)\n"
+      "        return (sub,)\n");
+  launch::LaunchMap map;
+  launch::Launch &launch = map.launches.emplace_back();
+  for (GraphNode &node : post.nodes) {
+    if (node.op != GraphNode::Call)
+      continue;
+    if (node.name != "view_default")
+      launch.nodes.emplace_back().name = node.name;
+    bool isPattern = node.name.find("_tensor") != std::string::npos ||
+                     node.name.find("_default") != std::string::npos;
+    if (isPattern)
+      node.from = {{"#4", node.name.substr(0, node.name.find('_'))}};
+    else
+      node.from = {{"model", node.name == "add" ? "add" : "log_softmax"}};
+  }
+  AlignmentSources sources;
+  sources.postGrad = sources.recorded = &post;
+  sources.exported = &exported;
+  alignLaunches(map, sources);
+  for (const launch::LaunchNode &node : launch.nodes) {
+    ASSERT_EQ(node.from.size(), 1u) << node.name;
+    EXPECT_EQ(node.from.front().name, node.name == "add" ? "add"
+                                      : node.name == "div_tensor"
+                                          ? "div"
+                                          : "log_softmax")
+        << node.name;
+  }
+  EXPECT_EQ(launch.nodes[1].fromConfidence, Confidence::High);
+  EXPECT_EQ(launch.nodes[2].fromConfidence, Confidence::Medium);
+}
+
 TEST(Alignment, AProductIsNoPartOfASoftmax) {
   // Passes leave their nodes the record of what stood before: of these it is
   // wrong, and no other may be sure of it.

@@ -655,4 +655,155 @@ TEST(LaunchProof, NamesStandForTheSizesTheyWereGiven) {
   EXPECT_EQ(program.nodes(0), "tanh_1");
   EXPECT_TRUE(program.isHigh(0));
 }
+
+// The kernel fills a second buffer for what a library adds to: no record names
+// the constant, and an earlier launch has it already.
+TEST(LaunchProof, ConstantsAreMadeOnceMore) {
+  std::string kernel =
+      tritonKernel("triton_poi_0", "out_ptr0", "'out_ptr0': '*fp32'",
+                   "    tmp0 = tl.full([1], 0.0, tl.float32)\n"
+                   "    tl.store(out_ptr0 + (x0), tmp0, xmask)\n");
+  Program program(
+      kernel +
+          call("    a, b, c = args\n"
+               "    buf0 = empty_strided_cuda((6, ), (1, ), torch.float32)\n"
+               "    triton_poi_0.run(buf0, 6, stream=stream0)\n"
+               "    torch.ops.aten.scatter_reduce_.two(buf0, 0, a, b, "
+               "reduce='sum')\n"
+               "    buf1 = empty_strided_cuda((6, ), (1, ), torch.float32)\n"
+               "    triton_poi_0.run(buf1, 6, stream=stream0)\n"
+               "    torch.ops.aten.scatter_reduce_.two(buf1, 0, a, c, "
+               "reduce='sum')\n"
+               "    return (buf0, buf1)\n"),
+      "    def forward(self, a: \"i64[4]\", b: \"f32[4]\", c: \"f32[4]\"):\n"
+      "        full: \"f32[6]\" = torch.ops.aten.full.default([6], 0)\n"
+      "        scatter_add: \"f32[6]\" = "
+      "torch.ops.aten.scatter_add.default(full, 0, a, b)\n"
+      "        scatter_add_1: \"f32[6]\" = "
+      "torch.ops.aten.scatter_add.default(full, 0, a, c)\n"
+      "        return (scatter_add, scatter_add_1)\n");
+  EXPECT_EQ(program.nodes(0), "full");
+  EXPECT_EQ(program.nodes(1), "scatter_add");
+  EXPECT_EQ(program.nodes(2), "full");
+  EXPECT_TRUE(program.isHigh(2));
+  EXPECT_TRUE(program.map.launches[2].nodes[0].recomputed);
+  EXPECT_EQ(program.nodes(3), "scatter_add_1");
+  EXPECT_TRUE(program.isHigh(3));
+}
+
+// The indices of a sort have no type in the wrapper.
+TEST(LaunchProof, MembersOfALibrarysResultsHaveTheirTypes) {
+  std::string kernel =
+      tritonKernel("triton_poi_0", "in_ptr0, in_ptr1, out_ptr0",
+                   "'in_ptr0': '*fp32', 'in_ptr1': '*i64', 'out_ptr0': '*fp32'",
+                   "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+                   "    tmp1 = tl.load(in_ptr1 + (x0), xmask)\n"
+                   "    tmp2 = tmp1.to(tl.float32)\n"
+                   "    tmp3 = tmp0 + tmp2\n"
+                   "    tl.store(out_ptr0 + (x0), tmp3, xmask)\n");
+  Program program(
+      kernel +
+          call("    a, = args\n"
+               "    buf0 = torch.ops.aten.sort.stable(a, stable=False, dim=0)\n"
+               "    buf1 = buf0[0]\n"
+               "    assert_size_stride(buf1, (8, ), (1, ))\n"
+               "    buf2 = buf0[1]\n"
+               "    assert_size_stride(buf2, (8, ), (1, ))\n"
+               "    buf3 = empty_strided_cuda((8, ), (1, ), torch.float32)\n"
+               "    triton_poi_0.run(buf1, buf2, buf3, 8, stream=stream0)\n"
+               "    return (buf3, )\n"),
+      "    def forward(self, a: \"f32[8]\"):\n"
+      "        sort = torch.ops.aten.sort.default(a)\n"
+      "        getitem: \"f32[8]\" = sort[0]\n"
+      "        getitem_1: \"i64[8]\" = sort[1]\n"
+      "        add: \"f32[8]\" = torch.ops.aten.add.Tensor(getitem, "
+      "getitem_1)\n"
+      "        return (add,)\n");
+  EXPECT_EQ(program.nodes(1), "add");
+  EXPECT_EQ(program.map.launches[1].bytesRead, 8u * 4 + 8u * 8);
+}
+
+// A copy for a second product has the first element of the first one's: what
+// the other dimensions hold, and which product is still to come, tell them
+// apart.
+TEST(LaunchProof, CopiesOfOneValueAreForWhatIsStillToCome) {
+  std::string kernel =
+      tritonKernel("triton_poi_0", "in_ptr0, out_ptr0",
+                   "'in_ptr0': '*fp32', 'out_ptr0': '*fp32'",
+                   "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+                   "    tl.store(out_ptr0 + (x0), tmp0, xmask)\n");
+  auto buffer = [](const std::string &name) {
+    return "    " + name +
+           " = empty_strided_cuda((2, 3, 3), (9, 3, 1), torch.float32)\n";
+  };
+  auto copy = [](const std::string &from, const std::string &to) {
+    return "    triton_poi_0.run(" + from + ", " + to +
+           ", 18, stream=stream0)\n";
+  };
+  std::string body = "    a, b = args\n";
+  for (StringRef name : {"buf0", "buf1", "buf2", "buf3", "buf4", "buf5"})
+    body += buffer(name.str());
+  body += copy("a", "buf0") + copy("b", "buf1") +
+          "    extern_kernels.bmm(buf0, buf1, out=buf2)\n" + copy("a", "buf3") +
+          copy("b", "buf4") +
+          "    extern_kernels.bmm(buf3, buf4, out=buf5)\n"
+          "    return (buf2, buf5)\n";
+  auto view = [](StringRef name, StringRef of, StringRef dims) {
+    return ("        " + name +
+            ": \"f32[2, 3, 3]\" = torch.ops.aten.permute.default(" + of + ", " +
+            dims + ")\n")
+        .str();
+  };
+  Program program(
+      kernel + call(body),
+      "    def forward(self, a: \"f32[3, 3, 2]\", b: \"f32[3, 3, 2]\"):\n" +
+          view("a_0", "a", "[2, 0, 1]") + view("b_0", "b", "[2, 1, 0]") +
+          "        bmm: \"f32[2, 3, 3]\" = torch.ops.aten.bmm.default(a_0, "
+          "b_0)\n" +
+          view("a_1", "a", "[2, 1, 0]") + view("b_1", "b", "[2, 0, 1]") +
+          "        bmm_1: \"f32[2, 3, 3]\" = torch.ops.aten.bmm.default(a_1, "
+          "b_1)\n"
+          "        return (bmm, bmm_1)\n");
+  EXPECT_EQ(program.nodes(2), "bmm");
+  EXPECT_EQ(program.nodes(5), "bmm_1");
+}
+
+// A loop that starts with one buffer as two of its values reads both by the
+// names of their parameters.
+TEST(LaunchProof, OneBufferMayBeTwoInputsOfABody) {
+  std::string kernel =
+      tritonKernel("triton_poi_0", "in_ptr0, in_ptr1, out_ptr0",
+                   "'in_ptr0': '*fp32', 'in_ptr1': '*fp32', "
+                   "'out_ptr0': '*fp32'",
+                   "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+                   "    tmp1 = tl.load(in_ptr1 + (x0), xmask)\n"
+                   "    tmp2 = tmp0 * tmp0\n"
+                   "    tmp3 = tmp2 - tmp1\n"
+                   "    tl.store(out_ptr0 + (x0), tmp3, xmask)\n");
+  Program program(
+      kernel +
+          "def true_graph_0(args):\n"
+          "    true_graph_0_a, true_graph_0_b = args\n"
+          "    buf0 = empty_strided_cuda((4, ), (1, ), torch.float32)\n"
+          "    triton_poi_0.run(true_graph_0_a, true_graph_0_b, buf0, 4, "
+          "stream=stream0)\n"
+          "    return (buf0, )\n" +
+          call("    x, = args\n"
+               "    true_graph_0_args = [x, x]\n"
+               "    (buf1,) = true_graph_0(true_graph_0_args)\n"
+               "    return (buf1, )\n"),
+      "    def forward(self, x: \"f32[4]\"):\n"
+      "        gt: \"b8[]\" = torch.ops.aten.gt.Scalar(x, 0)\n"
+      "        t = self.true_graph_0\n"
+      "        cond = torch.ops.higher_order.cond(gt, t, t, (x, x))\n"
+      "        z: \"f32[4]\" = cond[0]\n"
+      "        return (z,)\n"
+      "    class true_graph_0(torch.nn.Module):\n"
+      "        def forward(self, a: \"f32[4]\", b: \"f32[4]\"):\n"
+      "            mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(a, a)\n"
+      "            sub: \"f32[4]\" = torch.ops.aten.sub.Tensor(mul, b)\n"
+      "            return (sub,)\n");
+  EXPECT_EQ(program.nodes(0), "mul sub");
+  EXPECT_TRUE(program.isHigh(0));
+}
 } // namespace
