@@ -160,6 +160,8 @@ class Shortcut:
         self._pick_data = picker(self.program.pick_data(positions))
         self._weights = self.program.pick_weights(inputs)
         self._read = self.program.pick_read(inputs)
+        if any(id(value) in leaves for value in self._weights):
+            raise Unknown("an argument is a parameter that something was made of")
         self._generation: Generation | None = None
         fixed = {id(value): value for value in [*self._held, *watch.tensors]}
         self._fixed = [value for key, value in fixed.items() if key not in leaves]
