@@ -189,11 +189,19 @@ _NARROW_LINALG = (
 )
 
 
+# Namespaces of the operators that are PyTorch's, and of those that stand for its recurrent layers.
+RECURRENT_NAMESPACE = "opprof_recurrent"
+_KNOWN_NAMESPACES = ("aten", "prims", RECURRENT_NAMESPACE)
+
+
 def has_no_narrow_form(node: fx.Node) -> bool:
     """True for an operator that has to run in float32, whatever is asked. What writes keeps to the types of what it writes to."""
     name = operator_name(node)
     if name in _NARROW_LINALG or may_write(node):
         return False
+    if getattr(node.target, "namespace", "aten") not in _KNOWN_NAMESPACES:
+        # A program's own: nobody knows what it does with other types.
+        return True
     return name in _FLOAT32_ONLY or name.startswith(_FLOAT32_FAMILIES)
 
 
