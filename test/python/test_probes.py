@@ -949,6 +949,56 @@ def results_of_all_kinds(make: Make) -> list[Any]:
 
 
 @probe
+def results_hold_a_list_twice(make: Make) -> list[Any]:
+    class Lists(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> dict[str, list[Tensor]]:
+            made = [self.layer(x)]
+            return {"first": made, "second": made}
+
+    _, program = ready(make, Lists)
+    results = twice(program, x())
+    return results + [result["first"] is result["second"] for result in results]
+
+
+@probe
+def bits_are_read(make: Make) -> list[Any]:
+    class Bits(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return self.layer(x), (x.view(torch.int32) & 0x7FFFFFFF).view(torch.float32)
+
+    _, program = ready(make, Bits)
+    return twice(program, x())
+
+
+@probe
+def a_weight_is_inverted(make: Make) -> list[Any]:
+    class Inverted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ torch.linalg.inv(self.layer.weight)
+
+    model, program = ready(make, Inverted)
+    nn.init.eye_(model.layer.weight)
+    seen = twice(program, x())
+    nn.init.zeros_(model.layer.weight)
+    with pytest.raises(RuntimeError):
+        quiet(program, x())
+    nn.init.eye_(model.layer.weight)
+    return seen + twice(program, x())
+
+
+@probe
 def results_written(make: Make) -> list[Any]:
     class Weighted(nn.Module):
         def __init__(self) -> None:

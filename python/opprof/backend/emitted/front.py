@@ -213,6 +213,9 @@ class Shortcut:
         known = {id(part) for part in parts}
         if any(self.watch.knows(own) for own in containers if id(own) not in known):
             raise Unknown("the result holds an object that was there before")
+        made = [id(own) for own in containers if id(own) not in known and type(own) is not tuple]
+        if len(set(made)) < len(made):
+            raise Unknown("the result holds an object twice")
         if len(sources) == 1 and sources[0][0] == 0 and parts[0] is result:
             position = sources[0][1]
             return lambda values, given: values[position]

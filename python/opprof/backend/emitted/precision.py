@@ -45,6 +45,8 @@ def why_not_cast(graph: fx.GraphModule) -> str | None:
         for value in torch.utils._pytree.tree_leaves(node.meta.get("val")):
             if isinstance(value, torch.Tensor) and value.is_complex():
                 return "the graph computes with complex numbers"
+    if any(operator_name(node) == "view" and _reads_bits(node) for node in nodes):
+        return "the graph reads the bits of its numbers"
     floats = {
         node.meta["val"].dtype
         for node in placeholders_of(graph)
@@ -58,6 +60,12 @@ def why_not_cast(graph: fx.GraphModule) -> str | None:
         if may_write(node) and exact.intersection([node, *node.all_input_nodes]):
             return "the graph writes what is computed of positions"
     return _shared_results(graph)
+
+
+def _reads_bits(node: fx.Node) -> bool:
+    """True for a view that takes the bits of numbers for those of another type."""
+    types = {_dtype(node), _dtype(node.all_input_nodes[0])}
+    return torch.float32 in types and len(types) > 1
 
 
 # Functions of a number of any size whose value is small.
