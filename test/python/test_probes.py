@@ -717,6 +717,26 @@ def input_is_a_weight(make: Make) -> list[Any]:
 
 
 @probe
+def parameters_made_for_each_call(make: Make) -> list[Any]:
+    class Given(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor, weight: Tensor) -> Tensor:
+            return self.layer(x) @ (weight * 2)
+
+    _, program = ready(make, Given)
+    own = nn.Parameter(x(8, 8))
+    seen = [quiet(program, x(), nn.Parameter(x(8, 8))) for _ in range(5)]
+    for _ in range(3):
+        seen.append(quiet(program, x(), own))
+        with torch.no_grad():
+            own.mul_(1.5)
+    return seen
+
+
+@probe
 def one_tensor_twice(make: Make) -> list[Any]:
     class Pair(nn.Module):
         def __init__(self) -> None:
@@ -926,6 +946,56 @@ def results_of_all_kinds(make: Make) -> list[Any]:
         for result in twice(program, x(), kind):
             seen += [type(result).__name__, result]
     return seen
+
+
+@probe
+def results_hold_a_list_twice(make: Make) -> list[Any]:
+    class Lists(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> dict[str, list[Tensor]]:
+            made = [self.layer(x)]
+            return {"first": made, "second": made}
+
+    _, program = ready(make, Lists)
+    results = twice(program, x())
+    return results + [result["first"] is result["second"] for result in results]
+
+
+@probe
+def bits_are_read(make: Make) -> list[Any]:
+    class Bits(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return self.layer(x), (x.view(torch.int32) & 0x7FFFFFFF).view(torch.float32)
+
+    _, program = ready(make, Bits)
+    return twice(program, x())
+
+
+@probe
+def a_weight_is_inverted(make: Make) -> list[Any]:
+    class Inverted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ torch.linalg.inv(self.layer.weight)
+
+    model, program = ready(make, Inverted)
+    nn.init.eye_(model.layer.weight)
+    seen = twice(program, x())
+    nn.init.zeros_(model.layer.weight)
+    with pytest.raises(RuntimeError):
+        quiet(program, x())
+    nn.init.eye_(model.layer.weight)
+    return seen + twice(program, x())
 
 
 @probe
@@ -1321,6 +1391,52 @@ def random_numbers_within(make: Make) -> list[Any]:
     own = x()
     values = torch.stack(twice(program, own))
     return [bool((values[0] != values[1]).any() and (values[1] != values[2]).any())]
+
+
+@probe
+def random_numbers_without_a_narrow_form(make: Make) -> list[Any]:
+    class Leaky(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return functional.rrelu(self.layer(x), training=True)
+
+    _, program = ready(make, Leaky)
+    own = x()
+    values = torch.stack(twice(program, own))
+    return [bool((values[0] != values[1]).any() and (values[1] != values[2]).any())]
+
+
+@torch.library.custom_op("opprof_probes::doubled", mutates_args=())
+def doubled(value: Tensor) -> Tensor:
+    if value.dtype is not torch.float32:
+        raise TypeError(f"it takes no {value.dtype}")
+    return value * 2
+
+
+@doubled.register_fake
+def _(value: Tensor) -> Tensor:
+    return torch.empty_like(value)
+
+
+@probe
+def operators_of_the_program(make: Make) -> list[Any]:
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            made = torch.ops.opprof_probes.doubled(self.layer.weight)
+            return torch.ops.opprof_probes.doubled(self.layer(x)).tanh() @ made
+
+    model, program = ready(make, Own)
+    seen = twice(program, x())
+    with torch.no_grad():
+        model.layer.weight.mul_(2)
+    return seen + twice(program, x())
 
 
 @probe

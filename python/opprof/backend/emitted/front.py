@@ -160,6 +160,8 @@ class Shortcut:
         self._pick_data = picker(self.program.pick_data(positions))
         self._weights = self.program.pick_weights(inputs)
         self._read = self.program.pick_read(inputs)
+        if any(id(value) in leaves for value in self._weights):
+            raise Unknown("an argument is a parameter that something was made of")
         self._generation: Generation | None = None
         fixed = {id(value): value for value in [*self._held, *watch.tensors]}
         self._fixed = [value for key, value in fixed.items() if key not in leaves]
@@ -211,6 +213,9 @@ class Shortcut:
         known = {id(part) for part in parts}
         if any(self.watch.knows(own) for own in containers if id(own) not in known):
             raise Unknown("the result holds an object that was there before")
+        made = [id(own) for own in containers if id(own) not in known and type(own) is not tuple]
+        if len(set(made)) < len(made):
+            raise Unknown("the result holds an object twice")
         if len(sources) == 1 and sources[0][0] == 0 and parts[0] is result:
             position = sources[0][1]
             return lambda values, given: values[position]

@@ -45,6 +45,8 @@ def why_not_cast(graph: fx.GraphModule) -> str | None:
         for value in torch.utils._pytree.tree_leaves(node.meta.get("val")):
             if isinstance(value, torch.Tensor) and value.is_complex():
                 return "the graph computes with complex numbers"
+    if any(operator_name(node) == "view" and _reads_bits(node) for node in nodes):
+        return "the graph reads the bits of its numbers"
     floats = {
         node.meta["val"].dtype
         for node in placeholders_of(graph)
@@ -58,6 +60,12 @@ def why_not_cast(graph: fx.GraphModule) -> str | None:
         if may_write(node) and exact.intersection([node, *node.all_input_nodes]):
             return "the graph writes what is computed of positions"
     return _shared_results(graph)
+
+
+def _reads_bits(node: fx.Node) -> bool:
+    """True for a view that takes the bits of numbers for those of another type."""
+    types = {_dtype(node), _dtype(node.all_input_nodes[0])}
+    return torch.float32 in types and len(types) > 1
 
 
 # Functions of a number of any size whose value is small.
@@ -189,11 +197,19 @@ _NARROW_LINALG = (
 )
 
 
+# Namespaces of the operators that are PyTorch's, and of those that stand for its recurrent layers.
+RECURRENT_NAMESPACE = "opprof_recurrent"
+_KNOWN_NAMESPACES = ("aten", "prims", RECURRENT_NAMESPACE)
+
+
 def has_no_narrow_form(node: fx.Node) -> bool:
     """True for an operator that has to run in float32, whatever is asked. What writes keeps to the types of what it writes to."""
     name = operator_name(node)
     if name in _NARROW_LINALG or may_write(node):
         return False
+    if getattr(node.target, "namespace", "aten") not in _KNOWN_NAMESPACES:
+        # A program's own: nobody knows what it does with other types.
+        return True
     return name in _FLOAT32_ONLY or name.startswith(_FLOAT32_FAMILIES)
 
 

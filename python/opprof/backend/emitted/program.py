@@ -97,6 +97,33 @@ def compile_graph(
         return compile_fx(graph, list(inputs), config_patches=options)
 
 
+def at_precision_that_runs(
+    strategy: Strategy,
+    graph: fx.GraphModule,
+    inputs: Sequence[Any],
+    state: GraphStatus,
+    build: Callable[[fx.GraphModule, Strategy], Any],
+) -> None:
+    """Builds the program of the graph in the floats that the strategy names, and calls what `build` returns once: only then a library
+    says that it has no kernel for them. What cannot be traced, compiled or called keeps its precision.
+    """
+    if not strategy.precision and not strategy.regions:
+        build(graph, strategy)
+        return
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    try:
+        # What it draws, the first call draws.
+        with torch.random.fork_rng(devices), torch._guards.tracing(None):
+            build(at_precision(graph, inputs, strategy), strategy)()
+    except Exception as error:
+        first = (str(error) or "no message").splitlines()[0]
+        part = "precision" if strategy.precision else "regions"
+        state.leave_out(part, f"{type(error).__name__}: {first}")
+        state.strategy = replace(strategy, precision=None, regions=())
+        state.held_bytes = 0
+        build(graph, state.strategy)
+
+
 class Recorder(threading.local):
     """What programs ran in this thread, while somebody asks."""
 
@@ -160,8 +187,23 @@ class Program:
         self.state = state
         self.origin = Origin()
         self.lock = threading.RLock()
-        self.strategy = choose(STRATEGY, graph, inputs, state)
-        graph = at_precision(graph, inputs, self.strategy)
+
+        def build(graph: fx.GraphModule, strategy: Strategy) -> Callable[[], Any]:
+            self._build(graph, inputs, weights, strategy)
+            return lambda: self._function(self.generations[0])(*self.pick_data(inputs))
+
+        strategy = choose(STRATEGY, graph, inputs, state)
+        at_precision_that_runs(strategy, graph, inputs, state, build)
+
+    def _build(
+        self,
+        graph: fx.GraphModule,
+        inputs: Sequence[Any],
+        weights: list[int],
+        strategy: Strategy,
+    ) -> None:
+        """Compiles the graph, with what its prologue makes of the weights."""
+        self.strategy = strategy
         self.written = written_inputs(graph)
         self.stopping = what_may_stop(graph, set(range(len(inputs))) - set(weights))
         # Tensors of inference mode have no versions, so nothing is made of them.

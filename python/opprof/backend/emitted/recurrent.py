@@ -7,9 +7,9 @@ import torch
 from torch import fx
 
 from opprof.backend.emitted.graphs import placeholders_of
+from opprof.backend.emitted.precision import RECURRENT_NAMESPACE
 
 # Inductor takes these operators apart, step by step of the sequence; of operators that it does not know it makes calls.
-_NAMESPACE = "opprof_recurrent"
 _LAYERS = {
     torch.ops.aten.lstm.input: ("lstm", "Tensor[] hx", "(Tensor, Tensor, Tensor)"),
     torch.ops.aten.gru.input: ("gru", "Tensor hx", "(Tensor, Tensor)"),
@@ -57,14 +57,14 @@ def _define(
         return tuple(_like(one, other) for one, other in zip(results, expected, strict=True))
 
     library.impl(name, compute, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"{_NAMESPACE}::{name}", announce, lib=library)
+    torch.library.register_fake(f"{RECURRENT_NAMESPACE}::{name}", announce, lib=library)
 
 
 def _define_all() -> Any:
     """The operators' library, which holds them; None where another emitted backend in this process has defined them."""
-    if hasattr(getattr(torch.ops, _NAMESPACE), "lstm"):
+    if hasattr(getattr(torch.ops, RECURRENT_NAMESPACE), "lstm"):
         return None
-    library = torch.library.Library(_NAMESPACE, "FRAGMENT")
+    library = torch.library.Library(RECURRENT_NAMESPACE, "FRAGMENT")
     for layer, (name, state, returns) in _LAYERS.items():
         _define(layer, name, state, returns, library)
     return library
@@ -85,7 +85,7 @@ def keep_layers(graph: fx.GraphModule) -> int:
     for node in graph.graph.nodes:
         if node.op == "call_function" and node.target in _LAYERS:
             name = _LAYERS[node.target][0]
-            node.target = getattr(getattr(torch.ops, _NAMESPACE), name).default
+            node.target = getattr(getattr(torch.ops, RECURRENT_NAMESPACE), name).default
             kept += 1
     graph.recompile()
     return kept
@@ -98,7 +98,7 @@ def put_together(graph: fx.GraphModule, made: Sequence[torch.Tensor]) -> None:
     values = dict(zip(placeholders_of(graph), made, strict=False))
     for node in graph.graph.nodes:
         namespace, _, name = str(node.target).removesuffix(".default").partition(".")
-        if namespace != _NAMESPACE:
+        if namespace != RECURRENT_NAMESPACE:
             continue
         _, _, weights, has_biases, layers, _, _, bidirectional, batch_first = node.args
         own = [values[weight] for weight in weights if weight in values]

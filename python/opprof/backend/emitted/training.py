@@ -1,6 +1,6 @@
 """The program of one graph whose gradients are needed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +8,8 @@ import torch
 from torch import fx
 
 from opprof.backend.emitted.definitions import STRATEGY
-from opprof.backend.emitted.program import at_precision, choose, compile_graph
+from opprof.backend.emitted.interface import Strategy
+from opprof.backend.emitted.program import at_precision_that_runs, choose, compile_graph
 from opprof.backend.emitted.status import GraphStatus
 
 # Weights change in every step, so that nothing is kept of them; a captured graph has no gradients.
@@ -39,7 +40,12 @@ class TrainingProgram:
                 state.leave_out(name, "gradients are needed")
         strategy = replace(STRATEGY, prologue=False, freeze=False, cuda_graph=False)
         strategy = choose(self._differentiable(strategy), graph, inputs, state)
-        self.compiled = compile_graph(at_precision(graph, inputs, strategy), inputs, strategy)
+
+        def build(graph: fx.GraphModule, strategy: Strategy) -> Callable[[], Any]:
+            self.compiled = compile_graph(graph, inputs, strategy)
+            return lambda: self.compiled(*inputs)
+
+        at_precision_that_runs(strategy, graph, inputs, state, build)
 
     def _differentiable(self, strategy: Any) -> Any:
         """The strategy without float16, which has no place for the gradients of a mean over many."""
