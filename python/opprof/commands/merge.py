@@ -49,15 +49,29 @@ class Merged:
     left_out: list[str] = field(default_factory=list)
 
 
+def _begins_as_capture(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(8) == b"OPPROFCP"
+
+
+#: Recordings of other kinds are the report's.
+_OTHERS = (
+    "`opprof report FILE...` takes the recordings of all ranks, of any kind, and says which one the others wait for; with "
+    "`--perfetto=FILE` it puts them on one clock"
+)
+
+
 def _captures(paths: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
             found = sorted(path.glob(f"*{CAPTURE}"))
             if not found:
-                raise OpprofError(f"{path}: holds no capture ({CAPTURE})")
+                raise OpprofError(f"{path}: holds no capture ({CAPTURE})", remedy=_OTHERS)
             files.extend(found)
         elif path.is_file():
+            if path.suffix != CAPTURE and not _begins_as_capture(path):
+                raise OpprofError(f"{path}: is no capture ({CAPTURE})", remedy=_OTHERS)
             files.append(path)
         else:
             raise OpprofError(f"{path}: no such file or folder")
