@@ -165,9 +165,10 @@ def merge(paths: Sequence[Path], output: Path) -> Merged:
             "opprof merge prints its measures, and the trace goes to a file",
             remedy="name one: -o merged.json",
         )
+    files = _captures(paths)
     library = Library.for_files()
     result = Merged()
-    captures = [(rank, str(file)) for rank, file in _of_ranks(library, _captures(paths), result)]
+    captures = [(rank, str(file)) for rank, file in _of_ranks(library, files, result)]
     make_folder(output.parent)
     with scratch_folder() as scratch:
         measures = scratch / "measures.json"
