@@ -748,6 +748,22 @@ def test_merge_names_the_command_for_other_recordings(
         assert "`opprof report FILE...` takes the recordings of all ranks" in said
 
 
+def test_a_step_lasts_until_its_kernels_end_and_a_mark_until_the_host_leaves_it(
+    write: Write,
+) -> None:
+    """The host runs ahead: its marks are 100 µs long, and the last kernel ends 400 µs after them."""
+    made = [annotation("forward (dynamo_timed)", 10, 5)]
+    for step in range(3):
+        at = 100 * step
+        made += [annotation(f"ProfilerStep#{step}", at, 100), operator("aten::mm", at, 50, step)]
+        made += [launch(at + 5, step, step), kernel("gemm", at + 50 + 150 * step, 250, step)]
+    trace = write("t.json", text_of(made))
+    text = " ".join(said("report", "--width=200", "--", trace).stdout.split())
+    assert "a step against 100.0 µs in steady state, by their marks on the host" in text
+    summary = profile_of(trace)["summary"]
+    assert summary["wall_ns"] == 500_000
+
+
 def test_advice_is_in_the_terms_of_what_ran(write: Write) -> None:
     """TensorRT's genericReformat:: is nothing of PyTorch's at::."""
     name = "void genericReformat::copyVectorizedKernel<double, __half>()"
