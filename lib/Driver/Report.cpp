@@ -17,6 +17,7 @@
 #include "opprof/Trace/Reader.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -251,17 +252,75 @@ driver::openShown(llvm::ArrayRef<std::string> paths, StringRef ceilings) {
   return list;
 }
 
-/// Of one rank's profile, where the others' are to be had.
-static void noteOtherRanks(profile::Profile &profile) {
+/// A name as its texts and, between them, the numbers in it.
+static std::vector<StringRef> splitAtNumbers(StringRef name) {
+  std::vector<StringRef> parts;
+  while (!name.empty()) {
+    parts.push_back(name.take_until(llvm::isDigit));
+    name = name.drop_front(parts.back().size());
+    parts.push_back(name.take_while(llvm::isDigit));
+    name = name.drop_front(parts.back().size());
+  }
+  return parts;
+}
+
+/// The recordings of the other ranks, as a shell finds them: files beside this
+/// one whose names differ from its own in numbers alone, as those of
+/// torch.profiler's handler for TensorBoard do. Empty where there are none, or
+/// where a shell would read the name as something else.
+static std::string findOtherRanks(StringRef file) {
+  StringRef name = llvm::sys::path::filename(file);
+  StringRef folder = file.drop_back(name.size());
+  std::vector<StringRef> own = splitAtNumbers(name);
+  std::vector<bool> differs(own.size());
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator
+           it(folder.empty() ? "." : folder, error),
+       end;
+       it != end && !error; it.increment(error)) {
+    std::vector<StringRef> parts =
+        splitAtNumbers(llvm::sys::path::filename(it->path()));
+    if (parts.size() != own.size() || !isFile(it->path()))
+      continue;
+    bool isAlike = true;
+    for (size_t i = 0; i != own.size(); i += 2)
+      isAlike &= parts[i] == own[i];
+    for (size_t i = 1; isAlike && i < own.size(); i += 2)
+      differs[i] = differs[i] || parts[i] != own[i];
+  }
+  if (llvm::none_of(differs, [](bool isOther) { return isOther; }))
+    return "";
+  std::string pattern = folder.str();
+  for (auto [part, isOther] : llvm::zip_equal(own, differs))
+    pattern += isOther ? "*" : part;
+  bool isPlain = llvm::all_of(pattern, [](char c) {
+    return llvm::isAlnum(c) || StringRef("/._-+=@%,:*").contains(c);
+  });
+  return isPlain && !StringRef(pattern).starts_with("-") ? pattern : "";
+}
+
+/// Of one rank's profile, where the others' are to be had; among those of
+/// others nothing is to be said.
+static void noteOtherRanks(const Shown &shown, bool isAlone) {
+  profile::Profile &profile = *shown.profile;
   if (profile.sources.size() != 1)
     return;
   const profile::Source &source = profile.sources.front();
   if (!source.rank || source.worldSize.value_or(1) < 2)
     return;
-  profile.notes.push_back("rank " + std::to_string(*source.rank) + " of " +
-                          std::to_string(*source.worldSize) +
-                          " alone: `opprof report` with the files of all of "
-                          "them says which one the others wait for");
+  std::string begin = "rank " + std::to_string(*source.rank) + " of " +
+                      std::to_string(*source.worldSize) + " alone: ";
+  // A profile that was printed has it already.
+  llvm::erase_if(profile.notes, [&](const std::string &note) {
+    return StringRef(note).starts_with(begin);
+  });
+  if (!isAlone)
+    return;
+  std::string others = findOtherRanks(shown.file);
+  profile.notes.push_back(
+      begin + "which one the others wait for is said by `opprof report " +
+      (others.empty() ? "FILE...` with the files of all of them"
+                      : others + "`"));
 }
 
 Error driver::showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
@@ -271,12 +330,12 @@ Error driver::showReport(llvm::ArrayRef<std::string> paths, ReportForm form,
   if (!opened)
     return opened.takeError();
   llvm::ArrayRef<Shown> list = *opened;
+  for (const Shown &shown : list)
+    noteOtherRanks(shown, /*isAlone=*/list.size() == 1);
   if (form == ReportForm::JSON) {
     printJSON(list);
     return Error::success();
   }
-  if (list.size() == 1)
-    noteOtherRanks(*list.front().profile);
   if (form == ReportForm::HTML) {
     if (list.size() > 1)
       return llvm::createStringError(
@@ -403,7 +462,11 @@ static Error addTimeline(StringRef file, llvm::StringSet<> *labels,
     for (unsigned number = 2; !labels->insert(label).second; ++number)
       label = first + " #" + std::to_string(number);
   }
-  timeline.add(**profile, recording.get(), label);
+  if (!timeline.add(**profile, recording.get(), label))
+    return llvm::createStringError(
+        file + ": began more than a day before the first recording, and a "
+               "trace has no room before its begin\n  give the earliest one "
+               "first");
   return Error::success();
 }
 

@@ -644,8 +644,8 @@ std::string Prose::compare(ArrayRef<evidence::DeviceTalk> devices) {
 std::string Prose::say(const evidence::ColdStart &cold) {
   bool isOne = cold.warmUpSteps == 1;
   return formatv(
-      "{0} of the trace {1} warm-up: {2} a step against {3} in steady state; "
-      "no other figure counts {4}.",
+      "{0} of the trace {1} warm-up: {2} a step against {3} in steady state, "
+      "by their marks on the host; no other figure counts {4}.",
       formatCount(cold.warmUpSteps, "step", "steps"), isOne ? "is" : "are",
       time(cold.warmUpStepNs), time(cold.steadyStepNs), isOne ? "it" : "them");
 }

@@ -2,13 +2,18 @@
 
 #include "opprof/Report/PerfettoTrace.h"
 
+#include "opprof/Support/Intervals.h"
+
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <deque>
+#include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <variant>
 
@@ -19,6 +24,33 @@ using namespace opprof::report;
 
 /// The process of the steps; those of devices follow.
 static constexpr unsigned kSteps = 1;
+
+/// Perfetto drops what is before its zero. Of several recordings one may begin
+/// before the first, which is already printed: zero is that much earlier.
+static constexpr int64_t kEarliestNs = int64_t(24) * 3600 * 1'000'000'000;
+
+/// Any times may stand in a file: what would lie beyond all clocks is at their
+/// end.
+static int64_t sumOf(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (!AddOverflow(a, b, sum))
+    return sum;
+  return b < 0 ? std::numeric_limits<int64_t>::min()
+               : std::numeric_limits<int64_t>::max();
+}
+
+static int64_t differenceOf(int64_t a, int64_t b) {
+  int64_t difference = 0;
+  if (!SubOverflow(a, b, difference))
+    return difference;
+  return b > 0 ? std::numeric_limits<int64_t>::min()
+               : std::numeric_limits<int64_t>::max();
+}
+
+/// What ends before it begins takes no time.
+static Interval spanOf(int64_t startNs, int64_t durationNs) {
+  return {startNs, sumOf(startNs, std::max<int64_t>(durationNs, 0))};
+}
 
 namespace {
 /// What a thread did, and who says so.
@@ -34,7 +66,7 @@ struct HostSlice {
                const CompiledCall *, const Synchronization *>
       what;
 
-  int64_t endNs() const { return startNs + durationNs; }
+  Interval span() const { return spanOf(startNs, durationNs); }
 };
 
 /// The threads of the host, by process and as they are shown.
@@ -110,8 +142,7 @@ private:
   void processAttribute(json::OStream &out, unsigned process);
   void time(json::OStream &out, StringRef key, int64_t ns);
   void slice(StringRef category, StringRef name, unsigned process,
-             unsigned thread, int64_t startNs, int64_t durationNs,
-             Arguments arguments);
+             unsigned thread, Interval span, Arguments arguments);
   void arrow(StringRef phase, uint64_t number, unsigned process,
              unsigned thread, int64_t startNs);
   void nameProcess(unsigned process, StringRef name, unsigned place);
@@ -185,12 +216,6 @@ void Printer::processAttribute(json::OStream &out, unsigned process) {
     text(out, "pid", prefix + std::to_string(process));
 }
 
-/// Any times may stand in a file, so the sum may be too large: it is then some
-/// other time, and no undefined one.
-static int64_t sumOf(int64_t a, int64_t b) {
-  return int64_t(uint64_t(a) + uint64_t(b));
-}
-
 /// Microseconds, exact to the nanosecond.
 static void printTime(raw_ostream &os, int64_t ns) {
   uint64_t size = ns < 0 ? uint64_t(0) - uint64_t(ns) : uint64_t(ns);
@@ -205,16 +230,15 @@ void Printer::time(json::OStream &out, StringRef key, int64_t ns) {
 }
 
 void Printer::slice(StringRef category, StringRef name, unsigned process,
-                    unsigned thread, int64_t startNs, int64_t durationNs,
-                    Arguments arguments) {
+                    unsigned thread, Interval span, Arguments arguments) {
   event([&](json::OStream &out) {
     out.attribute("ph", "X");
     out.attribute("cat", category);
     text(out, "name", name);
     processAttribute(out, process);
     out.attribute("tid", thread);
-    time(out, "ts", sumOf(startNs, shiftNs));
-    time(out, "dur", durationNs);
+    time(out, "ts", sumOf(span.first, shiftNs));
+    time(out, "dur", differenceOf(span.second, span.first));
     out.attributeObject("args", [&] { arguments(out); });
   });
 }
@@ -325,6 +349,10 @@ void Printer::findRecorded() {
   }
 }
 
+static Interval spanOf(const Activity &activity) {
+  return spanOf(activity.startNs, activity.durationNs);
+}
+
 /// Slices of a track may not overlap in part: what runs at once is side by
 /// side.
 static std::vector<std::vector<const Activity *>>
@@ -344,7 +372,39 @@ lanesOf(std::vector<const Activity *> members) {
       ends.emplace_back();
     }
     lanes[free].push_back(activity);
-    ends[free] = activity->endNs();
+    ends[free] = spanOf(*activity).second;
+  }
+  return lanes;
+}
+
+/// Slices of a track may lie in one another; what overlaps in part is beside
+/// it. Places in `spans`, by track and then by time.
+static std::vector<std::vector<uint32_t>>
+nestedLanes(ArrayRef<Interval> spans) {
+  std::vector<uint32_t> order(spans.size());
+  std::iota(order.begin(), order.end(), 0);
+  llvm::stable_sort(order, [&](uint32_t a, uint32_t b) {
+    return std::tuple(spans[a].first, spans[b].second) <
+           std::tuple(spans[b].first, spans[a].second);
+  });
+  std::vector<std::vector<uint32_t>> lanes;
+  std::vector<SmallVector<int64_t>> open;
+  for (uint32_t place : order) {
+    auto [startNs, endNs] = spans[place];
+    std::optional<size_t> free;
+    for (auto [lane, ends] : llvm::enumerate(open)) {
+      while (!ends.empty() && ends.back() <= startNs)
+        ends.pop_back();
+      if (!free && (ends.empty() || endNs <= ends.back()))
+        free = lane;
+    }
+    if (!free) {
+      free = lanes.size();
+      lanes.emplace_back();
+      open.emplace_back();
+    }
+    lanes[*free].push_back(place);
+    open[*free].push_back(endNs);
   }
   return lanes;
 }
@@ -456,7 +516,7 @@ void Printer::joined(unsigned process, unsigned &thread,
     if (!isNamed)
       nameThread(process, ++thread, label);
     isNamed = true;
-    slice(category, current, process, thread, start, end - start,
+    slice(category, current, process, thread, {start, end},
           [&](json::OStream &out) { out.attribute("kernels", kernels); });
   };
   for (const Activity *activity : members) {
@@ -471,7 +531,7 @@ void Printer::joined(unsigned process, unsigned &thread,
     }
     if (activity->step)
       step = activity->step;
-    end = activity->endNs();
+    end = spanOf(*activity).second;
     kernels += activity->kind == ActivityKind::Kernel;
   }
   close();
@@ -495,7 +555,7 @@ void Printer::counters(unsigned process, const std::string &label,
         });
       };
       point(activity->startNs, value);
-      point(activity->endNs(), 0);
+      point(spanOf(*activity).second, 0);
     }
   }
 }
@@ -505,7 +565,7 @@ void Printer::lane(unsigned process, unsigned &thread, const std::string &label,
   nameThread(process, ++thread, label);
   for (const Activity *activity : members) {
     slice(categoryOf(*activity), activity->name, process, thread,
-          activity->startNs, activity->durationNs,
+          spanOf(*activity),
           [&](json::OStream &out) { activityArguments(out, *activity); });
     if (auto it = launches.find(activity); it != launches.end())
       arrow("f", it->second, process, thread, activity->startNs);
@@ -522,7 +582,7 @@ void Printer::lane(unsigned process, unsigned &thread, const std::string &label,
       for (uint32_t node : activity->origin->nodes)
         names.push_back(nameIn(profile, profile.nodes[node].id));
       slice("node", llvm::join(names, " + "), process, thread,
-            activity->startNs, activity->durationNs, [&](json::OStream &out) {
+            spanOf(*activity), [&](json::OStream &out) {
               out.attributeArray("nodes", [&] {
                 for (const std::string &name : names)
                   out.value(name);
@@ -587,39 +647,6 @@ void Printer::findLaunches() {
   }
 }
 
-/// Slices of a thread may lie in one another; what overlaps in part is beside
-/// it.
-static std::vector<std::vector<uint32_t>>
-nestedLanes(std::vector<uint32_t> members, ArrayRef<HostSlice> slices) {
-  llvm::stable_sort(members, [&](uint32_t a, uint32_t b) {
-    return std::pair(slices[a].startNs, -slices[a].durationNs) <
-           std::pair(slices[b].startNs, -slices[b].durationNs);
-  });
-  struct Lane {
-    std::vector<uint32_t> members;
-    SmallVector<int64_t> ends;
-  };
-  std::vector<Lane> lanes;
-  for (uint32_t member : members) {
-    const HostSlice &slice = slices[member];
-    Lane *free = nullptr;
-    for (Lane &lane : lanes) {
-      while (!lane.ends.empty() && lane.ends.back() <= slice.startNs)
-        lane.ends.pop_back();
-      if (!free && (lane.ends.empty() || slice.endNs() <= lane.ends.back()))
-        free = &lane;
-    }
-    if (!free)
-      free = &lanes.emplace_back();
-    free->members.push_back(member);
-    free->ends.push_back(slice.endNs());
-  }
-  std::vector<std::vector<uint32_t>> result;
-  for (Lane &lane : lanes)
-    result.push_back(std::move(lane.members));
-  return result;
-}
-
 void Printer::place(json::OStream &out, OptionalPlace number) {
   if (!number || !recording)
     return;
@@ -663,22 +690,25 @@ void Printer::hostTracks(unsigned first) {
   for (auto &[name, threads] : processes) {
     nameProcess(process, ("host " + name).str(), process);
     unsigned thread = 0;
-    for (auto &[label, members] : threads)
-      for (auto [number, own] :
-           llvm::enumerate(nestedLanes(std::move(members), host.slices))) {
+    for (auto &[label, members] : threads) {
+      std::vector<Interval> spans;
+      for (uint32_t place : members)
+        spans.push_back(host.slices[place].span());
+      for (auto [number, own] : llvm::enumerate(nestedLanes(spans))) {
         nameThread(process, ++thread,
                    label.str() +
                        (number ? " (" + std::to_string(number + 1) + ")" : ""));
-        for (uint32_t place : own) {
+        for (uint32_t member : own) {
+          uint32_t place = members[member];
           const HostSlice &slice = host.slices[place];
-          this->slice(slice.category, slice.name, process, thread,
-                      slice.startNs, slice.durationNs,
+          this->slice(slice.category, slice.name, process, thread, slice.span(),
                       [&](json::OStream &out) { hostArguments(out, slice); });
           if (auto it = arrows.find(place); it != arrows.end())
             for (uint64_t number : it->second)
               arrow("s", number, process, thread, slice.startNs);
         }
       }
+    }
     ++process;
   }
 }
@@ -718,7 +748,7 @@ static void addRecorded(const trace::Trace &trace, Host &host) {
                : host.texts.save("ProfilerStep#" + std::to_string(step.number)),
            profiler,
            step.startNs,
-           step.endNs - step.startNs,
+           differenceOf(step.endNs, step.startNs),
            {}});
   for (const ProfilerOverhead &overhead : trace.overheads)
     host.slices.push_back({"overhead",
@@ -791,12 +821,22 @@ void Printer::steps() {
   if (profile.steps.empty())
     return;
   nameProcess(kSteps, "steps", 0);
-  nameThread(kSteps, 1, "steps");
+  std::vector<Interval> spans;
   for (const Step &step : profile.steps)
-    slice("step", "step " + std::to_string(step.index), kSteps, 1, step.startNs,
-          step.endNs - step.startNs, [&](json::OStream &out) {
-            out.attribute("phase", stringify(step.phase));
-          });
+    spans.push_back({step.startNs, std::max(step.startNs, step.endNs)});
+  // Ranks in one recording, and what a file says, may take steps at once.
+  for (auto [number, lane] : llvm::enumerate(nestedLanes(spans))) {
+    unsigned thread = number + 1;
+    nameThread(kSteps, thread,
+               number ? "steps (" + std::to_string(thread) + ")" : "steps");
+    for (uint32_t place : lane) {
+      const Step &step = profile.steps[place];
+      slice("step", "step " + std::to_string(step.index), kSteps, thread,
+            spans[place], [&](json::OStream &out) {
+              out.attribute("phase", stringify(step.phase));
+            });
+    }
+  }
 }
 
 void Printer::print() {
@@ -867,7 +907,7 @@ static void printDevice(json::OStream &out, const Device &device) {
   known(out, "numSms", device.smCount);
 }
 
-void PerfettoTrace::add(const Profile &profile, const trace::Trace *recording,
+bool PerfettoTrace::add(const Profile &profile, const trace::Trace *recording,
                         StringRef label) {
   Host host;
   if (recording)
@@ -881,9 +921,10 @@ void PerfettoTrace::add(const Profile &profile, const trace::Trace *recording,
   std::optional<int64_t> base;
   if (source)
     base = source->baseTimeNs;
+  int64_t beginNs = beginOf(profile, recording, host);
   if (!hasBegun) {
     hasBegun = true;
-    originNs = beginOf(profile, recording, host);
+    originNs = isAlone ? beginNs : differenceOf(beginNs, kEarliestNs);
     if (base)
       originRealtimeNs = sumOf(*base, originNs);
     os << "{\"displayTimeUnit\": \"ns\", \"deviceProperties\": ";
@@ -903,12 +944,15 @@ void PerfettoTrace::add(const Profile &profile, const trace::Trace *recording,
     }
     os << ", \"traceEvents\": [";
   }
-  int64_t shift = -originNs;
-  if (originRealtimeNs && base)
-    shift = int64_t(uint64_t(*base) - uint64_t(*originRealtimeNs));
+  int64_t shift = differenceOf(0, originNs);
+  if (!isAlone && originRealtimeNs && base)
+    shift = differenceOf(*base, *originRealtimeNs);
+  if (sumOf(beginNs, shift) < 0)
+    return false;
   Printer(os, hasEvents, numArrows, isAlone ? "" : (label + ", ").str(), shift,
           profile, recording, host)
       .print();
+  return true;
 }
 
 void PerfettoTrace::end() { os << "\n]}\n"; }

@@ -1,5 +1,6 @@
 // The report as one page of a terminal.
 
+#include "opprof/Profile/CollectiveWait.h"
 #include "opprof/Report/FindingExplanation.h"
 #include "opprof/Report/Report.h"
 #include "opprof/Report/ReportModel.h"
@@ -571,6 +572,69 @@ static std::string nameAmong(ArrayRef<const Profile *> profiles,
                                      : title.str();
 }
 
+namespace {
+/// What a recording says of the time that its rank spends with others.
+struct Talk {
+  /// Kernels of collectives, and what of them no other kernel covers.
+  std::optional<int64_t> collectivesNs;
+  std::optional<int64_t> exposedNs;
+  /// Threads of a backend's on the host run collectives: what a program waits
+  /// for them.
+  std::optional<int64_t> waitedNs;
+
+  std::optional<int64_t> heldUpNs() const {
+    return exposedNs ? exposedNs : waitedNs;
+  }
+};
+} // namespace
+
+static Talk talkOf(const Profile &profile) {
+  Talk talk;
+  for (const Finding &finding : profile.findings)
+    if (const auto *found =
+            std::get_if<evidence::Communication>(&finding.evidence)) {
+      talk.collectivesNs = found->timeNs;
+      talk.exposedNs = found->exposedNs;
+    }
+  for (const HostCost &cost : profile.host)
+    if (cost.kind == HostCostKind::Wait && cost.name == kCollectiveWait)
+      talk.waitedNs = talk.waitedNs.value_or(0) + cost.timeNs;
+  return talk;
+}
+
+namespace {
+/// A row of the comparison.
+struct ComparedRank {
+  std::optional<int64_t> rank;
+  /// Of a step.
+  std::optional<int64_t> wallNs;
+  std::optional<int64_t> heldUpNs;
+};
+} // namespace
+
+/// Which rank the others wait for. What a collective takes to send, all of them
+/// spend in it; what one spends in it beyond that, it waits for the last.
+static std::string sayWhoIsLast(ArrayRef<ComparedRank> rows) {
+  auto isLess = [](const ComparedRank &a, const ComparedRank &b) {
+    return *a.heldUpNs < *b.heldUpNs;
+  };
+  if (rows.size() < 2 || !llvm::all_of(rows, [](const ComparedRank &row) {
+        return row.rank && row.wallNs && row.heldUpNs;
+      }))
+    return "";
+  const ComparedRank &last = *llvm::min_element(rows, isLess);
+  const ComparedRank &first = *llvm::max_element(rows, isLess);
+  int64_t waited = *first.heldUpNs - *last.heldUpNs;
+  // Less than that of a step is no one's fault.
+  constexpr double kLeast = 0.01;
+  if (double(waited) < kLeast * double(*first.wallNs))
+    return "";
+  return formatv("the others wait for rank {0} in collectives: rank {1} spends "
+                 "{2} a step in them, and rank {0} {3}",
+                 *last.rank, *first.rank, formatTime(*first.heldUpNs),
+                 formatTime(*last.heldUpNs));
+}
+
 void report::printComparison(ArrayRef<const Profile *> profiles,
                              raw_ostream &os, const TextOptions &options) {
   Page page(os, options);
@@ -578,51 +642,79 @@ void report::printComparison(ArrayRef<const Profile *> profiles,
   // Who waits for whom is what people look for here: where there is no room for
   // all columns, busy time and collectives are left to a page of one recording.
   bool isNarrow = page.isNarrow();
-  unsigned name = page.getWidth() - kRank - 2 -
-                  (isNarrow ? 2 * kTime : 3 * kTime + kTalk + kShare);
+  std::vector<Talk> talks;
+  std::vector<ReportModel> models;
+  for (const Profile *profile : profiles) {
+    talks.push_back(talkOf(*profile));
+    models.push_back(makeReportModel(*profile));
+  }
+  bool haveTalk = !isNarrow && llvm::any_of(talks, [](const Talk &talk) {
+    return talk.collectivesNs.has_value();
+  });
+  bool haveWaits = llvm::any_of(
+      talks, [](const Talk &talk) { return talk.waitedNs.has_value(); });
+  if (haveWaits)
+    // The last to come waits for no one.
+    for (Talk &talk : talks)
+      talk.waitedNs = talk.waitedNs.value_or(0);
+  haveWaits &= !isNarrow && !haveTalk;
+  unsigned name = page.getWidth() - kRank - 2 - 2 * kTime -
+                  (isNarrow ? 0 : kShare) - (haveTalk ? kTalk + kTime : 0) -
+                  (haveWaits ? kTime : 0);
   page.text(formatv("{0} recordings", profiles.size()).str(), Style::Bold);
   page.end();
   page.text("  ").left("", name, Style::Dim).right("rank", kRank, Style::Dim);
   page.right("step", kTime, Style::Dim);
   if (!isNarrow)
     page.right("busy", kShare, Style::Dim);
-  page.right("kernels", kTime, Style::Dim);
-  if (!isNarrow)
+  bool sameWork = llvm::all_equal(llvm::map_range(
+      models, [](const ReportModel &model) { return model.work; }));
+  std::string work = (sameWork ? models.front().work : "kernel").str();
+  page.right(work + "s", kTime, Style::Dim);
+  if (haveTalk)
     page.right("collectives", kTalk, Style::Dim)
         .right("exposed", kTime, Style::Dim);
+  if (haveWaits)
+    page.right("waiting", kTime, Style::Dim);
   page.end();
   std::optional<int64_t> fastest, slowest;
-  for (const Profile *profile : profiles) {
-    ReportModel model = makeReportModel(*profile);
+  std::vector<ComparedRank> rows;
+  for (auto [profile, talk, model] : llvm::zip_equal(profiles, talks, models)) {
     const Summary &summary = profile->summary;
-    std::optional<int64_t> rank;
+    auto inStep = [&](std::optional<int64_t> ns) {
+      return ns ? std::optional(model.perStep(*ns)) : std::nullopt;
+    };
+    auto time = [&](std::optional<int64_t> ns, unsigned width) {
+      page.right(ns ? formatTime(model.perStep(*ns)) : "", width);
+    };
+    ComparedRank &row = rows.emplace_back();
     for (const Source &source : profile->sources)
       if (source.rank)
-        rank = source.rank;
+        row.rank = source.rank;
+    row.wallNs = inStep(summary.wallNs);
+    row.heldUpNs = inStep(talk.heldUpNs());
     page.text("  ")
         .left(nameAmong(profiles, *profile, model.title), name - 1)
         .text(" ");
-    page.right(rank ? std::to_string(*rank) : "", kRank);
-    int64_t wall = model.perStep(summary.wallNs.value_or(0));
-    page.right(summary.wallNs ? formatTime(wall) : "", kTime);
+    page.right(row.rank ? std::to_string(*row.rank) : "", kRank);
+    time(summary.wallNs, kTime);
     if (!isNarrow)
       page.right(summary.wallNs && summary.busyNs && *summary.wallNs > 0
                      ? formatPercent(100.0 * *summary.busyNs / *summary.wallNs)
                      : "",
                  kShare);
-    page.right(formatTime(model.perStep(model.counted.kernelTimeNs)), kTime);
-    for (const Finding &finding : profile->findings)
-      if (const auto *talk =
-              std::get_if<evidence::Communication>(&finding.evidence);
-          talk && !isNarrow) {
-        page.right(formatTime(model.perStep(talk->timeNs)), kTalk);
-        page.right(formatTime(model.perStep(talk->exposedNs)), kTime);
-      }
+    time(model.counted.kernelTimeNs, kTime);
+    if (haveTalk) {
+      time(talk.collectivesNs, kTalk);
+      time(talk.exposedNs, kTime);
+    }
+    if (haveWaits)
+      time(talk.waitedNs, kTime);
     page.end();
-    if (!summary.wallNs)
+    if (!row.wallNs)
       continue;
-    fastest = std::min(fastest.value_or(wall), wall);
-    slowest = std::max(slowest.value_or(wall), wall);
+    fastest = std::min(fastest.value_or(*row.wallNs), *row.wallNs);
+    slowest = std::max(slowest.value_or(*row.wallNs), *row.wallNs);
   }
   if (!fastest || *fastest <= 0)
     return;
@@ -632,4 +724,8 @@ void report::printComparison(ArrayRef<const Profile *> profiles,
               formatTime(*slowest - *fastest),
               100.0 * double(*slowest - *fastest) / double(*fastest));
   page.paragraph(apart, 2, 2);
+  if (std::string last = sayWhoIsLast(rows); !last.empty()) {
+    page.text("  ");
+    page.paragraph(last, 2, 2);
+  }
 }

@@ -62,6 +62,9 @@ private:
 
 /// Reads the field at `at`, and moves there behind it, to what ends it.
 bool Records::readField(size_t &at, StringRef &field) {
+  size_t begins = text.find_first_not_of(' ', at);
+  if (begins != StringRef::npos && text[begins] == '"')
+    at = begins;
   if (at >= text.size() || text[at] != '"') {
     const char ends[] = {separator, '\n'};
     size_t end =
@@ -143,11 +146,19 @@ private:
 };
 } // namespace
 
+/// The value of a metric without those of its instances, which may follow it
+/// (--print-metric-instances): "12.5 (0: 12; 1: 13)".
+static StringRef withoutInstances(StringRef text) {
+  size_t end = text.find(" (");
+  return end == StringRef::npos || !text.ends_with(")") ? text
+                                                        : text.take_front(end);
+}
+
 /// `text` without the marks between thousands that are neither point nor comma;
 /// empty where it is no number.
 static StringRef cleanNumber(StringRef text, SmallVectorImpl<char> &buffer) {
   buffer.clear();
-  for (text = text.trim(); !text.empty();) {
+  for (text = withoutInstances(text.trim()); !text.empty();) {
     // Spaces that do not break, and the Swiss apostrophe.
     if (text.consume_front("\xC2\xA0") || text.consume_front("\xE2\x80\xAF") ||
         text.consume_front("\xE2\x80\x99"))
@@ -194,7 +205,7 @@ std::optional<double> NumberForm::read(StringRef text) const {
     else if (c != ',' && c != '.')
       plain += c;
   }
-  double value;
+  double value = 0;
   // A number that starts or ends with the point is none of ncu's.
   if (plain.empty() || !to_float(plain, value) || !std::isfinite(value))
     return std::nullopt;
@@ -257,9 +268,11 @@ static Unit parseUnit(StringRef text) {
 /// The metric that the details page shows under a label, which versions change.
 /// A label of two metrics is told by its unit.
 static StringRef metricOfLabel(StringRef label, bool isPercent) {
-  // A metric that was asked for by its name is called so.
-  if (label.contains("__"))
-    return label;
+  // A metric that was asked for by its name is called so, alone or behind the
+  // label (--print-metric-name).
+  for (StringRef word : split(label, ' '))
+    if (word.contains("__"))
+      return word.trim("()[]");
   if (label == "Memory Throughput")
     return isPercent ? "gpu__compute_memory_throughput.avg.pct_of_peak_"
                        "sustained_elapsed"
@@ -320,10 +333,24 @@ static bool isAboutKernel(StringRef metric) {
 namespace {
 /// Where a table has what is the same on both pages.
 struct Columns {
-  std::optional<size_t> id, process, kernel, stream, block, grid, device,
-      capability, metric, unit, value;
+  std::optional<size_t> id, process, host, kernel, stream, block, grid, device,
+      capability, section, metric, unit, value;
   size_t count = 0;
-  bool isDetails() const { return metric && value; }
+  /// The page of a row a metric.
+  bool isDetails() const { return section || metric || unit || value; }
+
+  /// A column that no page is read without, and that is not there.
+  StringRef findMissing() const {
+    if (!id)
+      return "ID";
+    if (!kernel)
+      return "Kernel Name";
+    if (isDetails() && !metric)
+      return "Metric Name";
+    if (isDetails() && !unit)
+      return "Metric Unit";
+    return isDetails() && !value ? "Metric Value" : "";
+  }
 };
 
 /// Takes one metric of one kernel as its page has it.
@@ -366,10 +393,14 @@ private:
   /// Of the table at hand: names, and units of the raw page.
   std::vector<std::string> names, units;
   bool expectsUnits = false;
+  /// A metric of a table that says nothing of units.
+  std::string unitless;
   StringMap<uint32_t> counterPlaces;
-  /// Kernels of the table at hand by process and id, and where the table's
-  /// begin.
-  std::map<std::pair<std::string, std::string>, uint32_t> kernels;
+  /// Kernels of the table at hand by host, process, id and name, and where the
+  /// table's begin.
+  using Key = std::tuple<std::string, std::string, std::string, std::string>;
+  std::map<Key, uint32_t> kernels;
+  Key lastKernel;
   size_t tableBegin = 0;
   /// Of the details page: kernels and the counters that they have.
   DenseSet<std::pair<uint32_t, uint32_t>> taken;
@@ -392,16 +423,34 @@ static std::optional<std::array<uint64_t, 3>> readTriple(StringRef text) {
   return triple;
 }
 
+/// What stands between the fields of the line that `text` begins with.
+static char separatorOf(StringRef text) {
+  if (text.consume_front("\""))
+    text = text.drop_front(std::min(text.find('"'), text.size()));
+  size_t at = text.find_first_of(",;\t\n");
+  return at == StringRef::npos ? '\n' : text[at];
+}
+
+/// Whether these are names of columns of ncu's: two that others hardly have, so
+/// that one without a column is told, too.
+static bool isHeader(ArrayRef<StringRef> fields) {
+  return count_if(fields, [](StringRef field) {
+           return is_contained({"Process ID", "Process Name", "Host Name",
+                                "Kernel Name", "Block Size", "Grid Size",
+                                "Section Name", "Metric Name", "Metric Unit",
+                                "Metric Value", "Invocations"},
+                               field);
+         }) >= 2;
+}
+
 /// Whether the text at a line's beginning is the header of a page.
 static bool beginsTable(StringRef line) {
-  bool quoted = line.consume_front("\"");
-  if (!line.consume_front("ID"))
+  // A header is a line, and no JSON.
+  line = line.take_until([](char c) { return c == '\n'; });
+  if (line.starts_with("{") || line.starts_with("[") || line.size() > kMaxField)
     return false;
-  if (quoted && !line.consume_front("\""))
-    return false;
-  return !line.empty() && StringRef(",;\t").contains(line.front()) &&
-         line.take_until([](char c) { return c == '\n'; })
-             .contains("Kernel Name");
+  SmallVector<StringRef> fields;
+  return Records(line, separatorOf(line)).next(fields) && isHeader(fields);
 }
 
 /// Where a line that begins a table starts; npos where none does.
@@ -424,25 +473,39 @@ bool opprof::trace::isNcuPage(StringRef begin) {
   if (begin.starts_with("\xFF\xFE\"\0I") || begin.starts_with("\xFF\xFE=\0="))
     return true;
   return begin.starts_with("==PROF==") || begin.starts_with("==WARNING==") ||
-         begin.starts_with("\"Process ID\",\"Kernel Name\",\"Invocations\"") ||
+         begin.starts_with("\"#\",\"Address\",\"Source\"") ||
          findHeader(begin) != StringRef::npos;
 }
 
 Expected<size_t> Reader::findTable(StringRef text) {
-  if (size_t at = findHeader(text); at != StringRef::npos)
-    return at;
-  if (text.contains("\"Invocations\""))
+  constexpr StringLiteral kAgain = "ncu --import REPORT --csv --page raw";
+  size_t at = findHeader(text);
+  if (at == StringRef::npos)
+    return fail(
+        text.starts_with("\"#\",")
+            ? "the source page of Nsight Compute, which has instructions and "
+              "no kernels; print the other one: " +
+                  kAgain
+            : "no table of Nsight Compute begins in it: ncu counted nothing, "
+              "or printed no CSV; make it with " +
+                  kAgain);
+  separator = separatorOf(text.drop_front(at));
+  SmallVector<StringRef> fields;
+  Records(text.drop_front(at), separator).next(fields);
+  if (is_contained(fields, "Invocations"))
     return fail("a summary of Nsight Compute, which has no kernel by itself; "
-                "print it without --print-summary: ncu --import REPORT --csv "
-                "--page raw");
-  return fail("no table of Nsight Compute begins in it: ncu counted nothing, "
-              "or printed no CSV; make it with ncu --import REPORT --csv "
-              "--page raw");
+                "print it without --print-summary: " +
+                kAgain);
+  readHeader(fields);
+  if (StringRef missing = columns.findMissing(); !missing.empty())
+    return fail("the table of Nsight Compute has no column \"" + missing +
+                "\"; print it again: " + kAgain);
+  return at;
 }
 
 bool Reader::readHeader(ArrayRef<StringRef> fields) {
-  if (fields.empty() || fields.front() != "ID" ||
-      !is_contained(fields, "Kernel Name"))
+  if (!isHeader(fields) &&
+      !(is_contained(fields, "ID") && is_contained(fields, "Kernel Name")))
     return false;
   columns = Columns();
   columns.count = fields.size();
@@ -452,12 +515,14 @@ bool Reader::readHeader(ArrayRef<StringRef> fields) {
     auto *column = StringSwitch<std::optional<size_t> *>(field)
                        .Case("ID", &columns.id)
                        .Case("Process ID", &columns.process)
+                       .Case("Host Name", &columns.host)
                        .Case("Kernel Name", &columns.kernel)
                        .Case("Stream", &columns.stream)
                        .Case("Block Size", &columns.block)
                        .Case("Grid Size", &columns.grid)
                        .Case("Device", &columns.device)
                        .Case("CC", &columns.capability)
+                       .Case("Section Name", &columns.section)
                        .Case("Metric Name", &columns.metric)
                        .Case("Metric Unit", &columns.unit)
                        .Case("Metric Value", &columns.value)
@@ -484,6 +549,10 @@ void Reader::forEachRow(StringRef text,
       beginTable();
       continue;
     }
+    if (!columns.findMissing().empty()) {
+      ++lost;
+      continue;
+    }
     // Empty lines, and what ncu and the program print in between.
     if (fields.size() == 1)
       continue;
@@ -491,11 +560,17 @@ void Reader::forEachRow(StringRef text,
       ++lost;
       continue;
     }
-    if (std::exchange(expectsUnits, false) && fields[*columns.id].empty()) {
-      for (auto [place, unit] : enumerate(fields))
-        if (!unit.empty())
-          units[place] = unit.str();
-      continue;
+    if (std::exchange(expectsUnits, false)) {
+      if (fields[*columns.id].empty()) {
+        for (auto [place, unit] : enumerate(fields))
+          if (!unit.empty())
+            units[place] = unit.str();
+        continue;
+      }
+      if (all_of(units, [](StringRef unit) { return unit.empty(); }))
+        for (StringRef name : names)
+          if (unitless.empty() && isAboutKernel(name))
+            unitless = name.str();
     }
     row(fields);
   }
@@ -519,6 +594,7 @@ void Reader::forEachValue(ArrayRef<StringRef> fields, TakeValue take) const {
 void Reader::beginTable() {
   size_t begin = std::exchange(tableBegin, trace.activities.size());
   kernels.clear();
+  lastKernel = {};
   size_t count = tableBegin - begin;
   if (!begin || count > begin)
     return;
@@ -568,10 +644,15 @@ TraceActivity *Reader::findKernel(ArrayRef<StringRef> fields) {
   auto at = [&](std::optional<size_t> column) {
     return column ? fields[*column] : StringRef();
   };
-  auto [it, isNew] = kernels.try_emplace({at(columns.process).str(), id.str()},
-                                         trace.activities.size());
-  if (!isNew)
+  auto key = std::tuple(at(columns.host).str(), at(columns.process).str(),
+                        id.str(), fields[*columns.kernel].str());
+  // Processes count alike: where none is named, the first kernel comes again.
+  bool isNext = !columns.process && (!columns.isDetails() || key != lastKernel);
+  auto [it, isNew] = kernels.try_emplace(key, trace.activities.size());
+  lastKernel = std::move(key);
+  if (!isNew && !isNext)
     return &trace.activities[it->second];
+  it->second = trace.activities.size();
   TraceActivity &kernel = trace.activities.emplace_back();
   kernel.name = trace.intern(fields[*columns.kernel]);
   kernel.counters = trace.counters.size();
@@ -742,7 +823,6 @@ Error Reader::read(StringRef text, bool needsTimes) {
   if (!begin)
     return begin.takeError();
   text = text.drop_front(*begin);
-  separator = text[text.starts_with("\"") ? 4 : 2];
   // How numbers are printed shows in all of them together.
   forEachRow(text, [&](ArrayRef<StringRef> fields) {
     ++trace.events;
@@ -750,6 +830,10 @@ Error Reader::read(StringRef text, bool needsTimes) {
       numbers.observe(value);
     });
   });
+  if (!unitless.empty())
+    return fail("the column \"" + unitless +
+                "\" has no unit: the row of units below the header is missing; "
+                "print the table again: ncu --import REPORT --csv --page raw");
   lost = 0;
   forEachRow(text, [&](ArrayRef<StringRef> fields) { readRow(fields); });
   return finish(needsTimes);

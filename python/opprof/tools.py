@@ -80,12 +80,14 @@ def run_driver(
     *options: str | os.PathLike[str],
     input: Mapping[str, Any] | None = None,
     others: Sequence[str | os.PathLike[str]] = (),
+    output: IO[bytes] | None = None,
 ) -> bytes:
     """Runs a command of opprof-driver on a path or names, shows what it does while it does it, and returns what it printed.
 
-    `input` is what it reads from stdin, as JSON; `others` are further paths, for a command that takes them.
+    `input` is what it reads from stdin, as JSON; `others` are further paths, for a command that takes them. With `output`, what
+    it prints goes there while it prints it, and nothing is returned.
     """
-    return ask_driver(command, subject, *options, input=input, others=others)[1]
+    return ask_driver(command, subject, *options, input=input, others=others, output=output)[1]
 
 
 def ask_driver(
@@ -95,6 +97,7 @@ def ask_driver(
     input: Mapping[str, Any] | None = None,
     others: Sequence[str | os.PathLike[str]] = (),
     answers: Sequence[int] = (0,),
+    output: IO[bytes] | None = None,
 ) -> tuple[int, bytes]:
     """The same, with the exit status, which is one of `answers`: any other is an error."""
     elapsed = f"--elapsed={time.monotonic() - began():.3f}"
@@ -124,7 +127,11 @@ def ask_driver(
             # One that fails before it has read all says why.
             with contextlib.suppress(BrokenPipeError), process.stdin as stream:
                 stream.write(json.dumps(input).encode())
-        printed = process.stdout.read()
+        if output is None:
+            printed = process.stdout.read()
+        else:
+            printed = b""
+            shutil.copyfileobj(process.stdout, output)
     except BaseException:
         process.kill()
         raise

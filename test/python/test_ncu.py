@@ -165,6 +165,31 @@ def in_german(rows: list[list[str]]) -> list[list[str]]:
     ]  # fmt: skip
 
 
+def without(rows: list[list[str]], column: str) -> list[list[str]]:
+    place = rows[0].index(column)
+    return [row[:place] + row[place + 1 :] for row in rows]
+
+
+def with_instances(rows: list[list[str]]) -> list[list[str]]:
+    """`--print-metric-instances`: what each unit of the device counted stands behind the value."""
+    first = rows[0].index("CC") + 1
+    return rows[:2] + [
+        row[:first] + [f"{v} (0: 1.5; 1: 2.5)" if v[:1].isdigit() else v for v in row[first:]]
+        for row in rows[2:]
+    ]
+
+
+def with_names(form: str) -> list[list[str]]:
+    """`--print-metric-name label-name`."""
+    rows = details()
+    place = rows[0].index("Metric Name")
+    names = {label: name for name, label in LABELS.items() if label != "Memory Throughput"}
+    for row in rows[1:]:
+        if row[place] in names:
+            row[place] = form.format(row[place], names[row[place]])
+    return rows
+
+
 FORMS: dict[str, bytes] = {
     "raw": page(raw()).encode(),
     "raw of 2019": page(
@@ -196,6 +221,15 @@ FORMS: dict[str, bytes] = {
     "PowerShell": page(raw()).encode("utf-16"),
     "gzip": gzip.compress(page(raw()).encode()),
     "base units": page([raw()[0], *raw()[1:]]).replace('"us"', '"nsecond"').replace("4.288000", "4,288").replace("2.752000", "2,752").replace("1,012.500000", "1,012,500").replace('"Mbyte"', '"byte"').replace("1.975040", "1,975,040").replace("0.000512", "512").replace("3.000000", "3,000,000").encode(),
+    "instances": page(with_instances(raw())).encode(),
+    "floats": page(raw()).replace('"40"', '"40.000000"').replace('"255"', '"2.550000e+02"').replace('"132"', '"132.000000"').encode(),
+    "labels and names": page(with_names("{} {}")).encode(),
+    "labels with names": page(with_names("{} ({})")).encode(),
+    "no process": page(without(raw(), "Process ID")).encode(),
+    "an index before": page([["", *raw()[0]], *[[str(i), *row] for i, row in enumerate(raw()[1:])]]).encode(),
+    "columns in another order": page([row[4:] + row[:4] for row in raw()]).encode(),
+    "spaces behind commas": page(raw()).replace('","', '", "').encode(),
+    "German, semicolons": page(in_german(raw()), ";").encode(),
     "two passes": (page(raw(metrics=METRICS[:3])) + page(raw(metrics=METRICS[3:]))).encode(),
 }  # fmt: skip
 
@@ -230,6 +264,28 @@ def test_every_form_of_a_page_says_the_same(form: bytes, tmp_path: Path) -> None
     assert not {"wall-time", "device-busy"} & set(kinds)
     page_text = driver("report", "--width=120", "--", file).stdout.decode()
     assert "NVIDIA H200" in page_text and "no timeline" in page_text
+
+
+@pytest.mark.parametrize("make", [raw, details])
+def test_processes_and_hosts_have_kernels_of_their_own(
+    make: Callable[[], list[list[str]]], tmp_path: Path
+) -> None:
+    """Each counts from zero; where no column tells them apart, the order does."""
+    rows = make()
+    first = 1 if "Metric Value" in rows[0] else 2
+    host, process = rows[0].index("Host Name"), rows[0].index("Process ID")
+    for column in (host, process, None):
+        more = [list(row) for row in rows[first:]]
+        whole = [*rows, *more]
+        if column is None:
+            whole = without(whole, "Process ID")
+        else:
+            for row in more:
+                row[column] = "9"
+        file = tmp_path / "ncu.csv"
+        file.write_text(page(whole))
+        times = [k["duration_ns"] for k in profile_of(file)["kernels"]]
+        assert times == 2 * [4288, 2752, 1012500]
 
 
 #: What is done to a raw page of three kernels; what is whole stays, and what is lost is counted.
@@ -323,8 +379,20 @@ def test_every_cut_is_read_or_refused(tmp_path: Path) -> None:
         ('"Process ID","Kernel Name","Invocations","Metric Name","Minimum"\n', "--print-summary"),
         (page(raw()[:2]), "no kernel in the table"),
         (page(raw(metrics=METRICS[1:])), "gpu__time_duration.sum"),
+        ('"Process ID","Process Name","Host Name","Kernel Name","Invocations","Section Name","Metric Name"\n', "--print-summary"),
+        ('"#","Address","Source","# Samples"\n"0","0x1","MOV R1, R2","0"\n', "the source page"),
+        (page(without(raw(), "Kernel Name")), 'no column "Kernel Name"'),
+        (page(without(raw(), "ID")), 'no column "ID"'),
+        (page(without(details(), "Metric Unit")), 'no column "Metric Unit"'),
+        (page(without(details(), "Metric Value")), 'no column "Metric Value"'),
+        (page(without(details(), "Metric Name")), 'no column "Metric Name"'),
+        (page(without(details(), "Kernel Name")), 'no column "Kernel Name"'),
+        (page([raw()[0], *raw()[2:]]), 'the column "gpu__time_duration.sum" has no unit'),
     ],
-    ids=["no table", "summary", "no kernel", "no times"],
+    ids=[
+        *["no table", "summary", "no kernel", "no times", "summary of details", "source page", "no name", "no id"],
+        *["no unit", "no value", "no metric", "no name in details", "no row of units"],
+    ],
 )  # fmt: skip
 def test_what_is_refused_says_what_to_do(content: str, part: str, tmp_path: Path) -> None:
     file = tmp_path / "ncu.csv"

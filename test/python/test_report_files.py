@@ -4,12 +4,16 @@ import gzip
 import json
 import math
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from driver_runs import driver, error_of, profile_of, said
+
+from opprof.commands.cli import main
 
 INPUTS = Path(__file__).parents[1] / "Profile" / "Inputs"
 
@@ -83,6 +87,7 @@ def write(tmp_path: Path) -> Callable[[str, str | bytes], Path]:
 
     def write_file(name: str, content: str | bytes) -> Path:
         path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return path
 
@@ -333,9 +338,70 @@ def test_ranks_are_set_side_by_side(write: Write) -> None:
     folder = driver("report", "--", files[0].parent).stdout.decode()
     assert "2 recordings" in folder
     assert b"a page shows one" in driver("report", "--html=x", "--", *files).stderr
-    assert "of 2 alone" not in page
-    alone = " ".join(driver("report", "--", files[0]).stdout.decode().split())
-    assert "note: rank 0 of 2 alone: `opprof report` with the files of all of them" in alone
+
+
+def test_one_rank_names_the_files_of_the_others(write: Write) -> None:
+    texts = [
+        text_of(events(), distributedInfo={"rank": rank, "world_size": 2}) for rank in range(2)
+    ]
+
+    def note_of(file: Path) -> str:
+        (note,) = (text for text in profile_of(file)["notes"] if "alone" in text)
+        page = driver("report", "--width=300", "--", file).stdout.decode()
+        assert note in " ".join(page.split())
+        return str(note)
+
+    first = write("vm_17.1690001.pt.trace.json", texts[0])
+    # Others in the folder are no recordings of this program.
+    write("other_17.1690001.pt.trace.json", texts[1])
+    assert note_of(first) == (
+        "rank 0 of 2 alone: which one the others wait for is said by `opprof report FILE...` with the files of all of them"
+    )
+    second = write("vm_18.1690001.pt.trace.json", texts[1])
+    folder = first.parent
+    assert note_of(second) == (
+        "rank 1 of 2 alone: which one the others wait for is said by "
+        f"`opprof report {folder}/vm_*.1690001.pt.trace.json`"
+    )
+    # What was printed says it once, and among others nothing of it.
+    printed = write("p.json", driver("report", "--json", "--", first).stdout)
+    assert "`opprof report FILE...`" in note_of(printed)
+    assert not any("alone" in note for p in profile_of(printed, second) for note in p["notes"])
+    # No shell is to run a name.
+    odd = write("a;b 0.json", texts[0])
+    write("a;b 1.json", texts[1])
+    assert "`opprof report FILE...`" in note_of(odd)
+
+
+def test_ranks_that_wait_on_the_host_are_compared(write: Write) -> None:
+    """gloo's threads run collectives beside those that ask for them, and no kernel says so."""
+
+    def of_rank(rank: int, waited: float) -> Path:
+        made = []
+        for step, at in enumerate((0, 100_000)):
+            backend = {**annotation("gloo:all_reduce", at + 50_000 - waited, waited), "tid": 2}
+            made += [
+                annotation(f"ProfilerStep#{step}", at, 100_000),
+                operator("aten::mm", at, 50_000 - waited - 1000, 1),
+                operator("c10d::allreduce_", at + 50_000 - waited - 500, 400, 2),
+                *([backend] if waited > 1000 else []),
+                operator("aten::add_", at + 50_010, 20_000, 3),
+            ]
+        info = {"rank": rank, "world_size": 3}
+        return write(f"rank{rank}.json", text_of(made, distributedInfo=info))
+
+    files = [of_rank(0, 30_000), of_rank(1, 1000), of_rank(2, 10_000)]
+    page = driver("report", "--width=100", "--", *files).stdout.decode()
+    head, *rows = page.splitlines()[1:5]
+    assert head.split() == ["rank", "step", "busy", "operators", "waiting"]
+    assert [row.split()[-2:] for row in rows] == [["30.0", "ms"], ["0", "ns"], ["10.0", "ms"]]
+    said = "the others wait for rank 1 in collectives: rank 0 spends 30.0 ms a step in them, and rank 1 0 ns"
+    for width in (60, 100):
+        narrow = driver("report", f"--width={width}", "--", *files).stdout.decode()
+        assert said in " ".join(narrow.split())
+    # Ranks that wait alike wait for no one.
+    files = [of_rank(rank, 10_000) for rank in range(3)]
+    assert b"the others wait" not in driver("report", "--", *files).stdout
 
 
 def test_a_trace_of_an_amd_device(write: Write) -> None:
@@ -650,6 +716,52 @@ def test_a_recording_may_come_from_stdin(write: Write) -> None:
     assert "stdin: the file is empty" in said("report", "--", "-", stdin="").stderr
     twice = said("diff", "--to=-", "--", "-", stdin=text)
     assert twice.returncode == 1 and "stdin is read once" in twice.stderr
+
+
+def test_a_timeline_on_stdout_is_not_held_in_memory(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = write("tools/opprof-driver", "#!/bin/sh\nhead -c 300000000 /dev/zero\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("OPPROF_TOOLS_DIR", str(tool.parent))
+    code = (
+        "import resource, sys\n"
+        "from opprof.commands.cli import main\n"
+        "status = main(['report', '--perfetto=-', sys.argv[1]])\n"
+        "print(status, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tool], capture_output=True, timeout=120)
+    assert len(done.stdout) == 300_000_000
+    status, largest = map(int, done.stderr.split())
+    assert status == 0
+    assert largest < 150_000, "KiB"
+
+
+def test_merge_names_the_command_for_other_recordings(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = write("rank0.json", text_of(events()))
+    for path in (trace, trace.parent):
+        assert main(["merge", str(path), "-o", str(trace.parent / "merged.json")]) == 1
+        said = capsys.readouterr().err
+        assert f"{path}: " in said and "capture (.opcap)" in said
+        assert "`opprof report FILE...` takes the recordings of all ranks" in said
+
+
+def test_a_step_lasts_until_its_kernels_end_and_a_mark_until_the_host_leaves_it(
+    write: Write,
+) -> None:
+    """The host runs ahead: its marks are 100 µs long, and the last kernel ends 400 µs after them."""
+    made = [annotation("forward (dynamo_timed)", 10, 5)]
+    for step in range(3):
+        at = 100 * step
+        made += [annotation(f"ProfilerStep#{step}", at, 100), operator("aten::mm", at, 50, step)]
+        made += [launch(at + 5, step, step), kernel("gemm", at + 50 + 150 * step, 250, step)]
+    trace = write("t.json", text_of(made))
+    text = " ".join(said("report", "--width=200", "--", trace).stdout.split())
+    assert "a step against 100.0 µs in steady state, by their marks on the host" in text
+    summary = profile_of(trace)["summary"]
+    assert summary["wall_ns"] == 500_000
 
 
 def test_advice_is_in_the_terms_of_what_ran(write: Write) -> None:

@@ -363,6 +363,9 @@ TEST(Report, TheNarrowestPageHasEveryColumnThatFits) {
   profile.operators.push_back(op);
   profile.summary.wallNs = 200'000;
   profile.summary.busyNs = 90'000;
+  Finding talk;
+  talk.evidence = evidence::Communication{};
+  profile.findings.push_back(talk);
   for (unsigned width : {1u, 40u, 60u, 71u, 72u}) {
     TextOptions options;
     options.width = width;

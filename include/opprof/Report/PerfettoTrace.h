@@ -22,8 +22,9 @@ public:
   /// What ran on devices, and what it was for, is the profile's. What the host
   /// did is `recording`'s, where that is at hand; a profile alone says when it
   /// launched and waited. `label` goes before the processes of one of several:
-  /// "rank 0".
-  void add(const profile::Profile &profile, const trace::Trace *recording,
+  /// "rank 0". False, and nothing is printed, where it began so long before the
+  /// first that no viewer would show it.
+  bool add(const profile::Profile &profile, const trace::Trace *recording,
            llvm::StringRef label = {});
   /// After the last.
   void end();
@@ -34,7 +35,8 @@ private:
   bool hasBegun = false;
   bool hasEvents = false;
   uint64_t numArrows = 0;
-  /// Of the first: where its events begin, and that in nanoseconds since 1970.
+  /// The zero of the trace, on the clock of the first and in nanoseconds since
+  /// 1970.
   int64_t originNs = 0;
   std::optional<int64_t> originRealtimeNs;
 };

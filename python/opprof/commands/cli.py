@@ -438,8 +438,10 @@ def _report(options: argparse.Namespace) -> None:
     elif options.perfetto is not None:
         if options.ceilings is not None:
             raise OpprofError("--ceilings changes no timeline", remedy="leave it out")
-        sys.stdout.write(report_perfetto(options.files, options.perfetto))
-        if str(options.perfetto) != "-":
+        if str(options.perfetto) == "-":
+            report_perfetto(options.files, sys.stdout.buffer)
+        else:
+            report_perfetto(options.files, options.perfetto)
             _say_written(options.perfetto)
     elif options.json:
         sys.stdout.write(report_json(options.files, ceilings=options.ceilings))
@@ -873,7 +875,8 @@ def _add_merge(commands: _Commands) -> None:
         "merge",
         help="join the captures of several ranks",
         description="Joins captures of several ranks on one clock into one trace, and says how much of each rank's "
-        "communication is exposed and how far the ranks are apart.",
+        "communication is exposed and how far the ranks are apart. Traces of torch.profiler and exports of Nsight Systems "
+        "are set side by side by `opprof report`, which puts them on one clock with --perfetto.",
     )
     parser.add_argument(
         "captures",

@@ -49,15 +49,29 @@ class Merged:
     left_out: list[str] = field(default_factory=list)
 
 
+def _begins_as_capture(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(8) == b"OPPROFCP"
+
+
+#: Recordings of other kinds are the report's.
+_OTHERS = (
+    "`opprof report FILE...` takes the recordings of all ranks, of any kind, and says which one the others wait for; with "
+    "`--perfetto=FILE` it puts them on one clock"
+)
+
+
 def _captures(paths: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
             found = sorted(path.glob(f"*{CAPTURE}"))
             if not found:
-                raise OpprofError(f"{path}: holds no capture ({CAPTURE})")
+                raise OpprofError(f"{path}: holds no capture ({CAPTURE})", remedy=_OTHERS)
             files.extend(found)
         elif path.is_file():
+            if path.suffix != CAPTURE and not _begins_as_capture(path):
+                raise OpprofError(f"{path}: is no capture ({CAPTURE})", remedy=_OTHERS)
             files.append(path)
         else:
             raise OpprofError(f"{path}: no such file or folder")
@@ -151,9 +165,10 @@ def merge(paths: Sequence[Path], output: Path) -> Merged:
             "opprof merge prints its measures, and the trace goes to a file",
             remedy="name one: -o merged.json",
         )
+    files = _captures(paths)
     library = Library.for_files()
     result = Merged()
-    captures = [(rank, str(file)) for rank, file in _of_ranks(library, _captures(paths), result)]
+    captures = [(rank, str(file)) for rank, file in _of_ranks(library, files, result)]
     make_folder(output.parent)
     with scratch_folder() as scratch:
         measures = scratch / "measures.json"

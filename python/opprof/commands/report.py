@@ -2,15 +2,21 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from opprof.chain import page_options
 from opprof.tools import run_driver
 
 
-def _show(paths: Path | Sequence[Path], ceilings: Path | None, *options: str) -> bytes:
+def _show(
+    paths: Path | Sequence[Path],
+    ceilings: Path | None,
+    *options: str,
+    output: IO[bytes] | None = None,
+) -> bytes:
     own = [] if ceilings is None else [f"--ceilings={ceilings}"]
     first, *others = [paths] if isinstance(paths, Path) else paths
-    return run_driver("report", first, *own, *options, others=others)
+    return run_driver("report", first, *own, *options, others=others, output=output)
 
 
 def report_text(
@@ -37,6 +43,12 @@ def report_html(paths: Path | Sequence[Path], target: Path, *, ceilings: Path | 
     return _show(paths, ceilings, f"--html={target}").decode()
 
 
-def report_perfetto(paths: Path | Sequence[Path], target: Path) -> str:
-    """Writes a trace for Perfetto of one recording, or of several on one clock; to `-`, it is what is returned."""
-    return _show(paths, None, f"--perfetto={target}").decode()
+def report_perfetto(paths: Path | Sequence[Path], target: Path | IO[bytes]) -> None:
+    """Writes a trace for Perfetto of one recording, or of several on one clock, to a file or a stream.
+
+    Of a long recording it is larger than what is read for it, so it is never in memory as a whole.
+    """
+    if isinstance(target, Path):
+        _show(paths, None, f"--perfetto={target}")
+    else:
+        _show(paths, None, "--perfetto=-", output=target)
