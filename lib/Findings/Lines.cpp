@@ -182,6 +182,19 @@ backwardOf(const Context &context, const std::set<ModuleLine> &lines) {
   return found;
 }
 
+/// Whether a product or quotient is of two tensors, as of what is normalized
+/// and its norm; one of a number scales a loss or a variance.
+static bool isOfTwoTensors(const Context &context, const Activity &kernel) {
+  if (!kernel.op)
+    return true;
+  std::vector<trace::InputShape> inputs =
+      trace::readInputShapes(context.profile.operators[*kernel.op].inputDims);
+  auto isTensor = [](const trace::InputShape &input) {
+    return !input.tensors.empty() && !input.tensors.front().empty();
+  };
+  return inputs.size() < 2 || (isTensor(inputs[0]) && isTensor(inputs[1]));
+}
+
 /// Means, roots and quotients of one place, and no operator that normalizes.
 static void addNormalizations(Context &context) {
   std::map<StringRef, std::vector<const Activity *>> byModule;
@@ -206,7 +219,8 @@ static void addNormalizations(Context &context) {
       for (const Activity *kernel : kernels)
         if (Line(kernel->origin->source).isNear(line)) {
           hasRoot |= is(kernel, {"rsqrt", "sqrt", "std"});
-          hasScale |= is(kernel, {"mul", "div"});
+          hasScale |=
+              is(kernel, {"mul", "div"}) && isOfTwoTensors(context, *kernel);
         }
       if (!hasRoot || !hasScale)
         continue;
@@ -471,11 +485,22 @@ static void addPrecisionIslands(Context &context) {
   }
 }
 
+/// What tells apart calls of an operator on tensors of other sizes: the
+/// operator where sizes were recorded, or else blocks.
+using Size = std::pair<uint32_t, uint64_t>;
+static Size sizeOf(const Activity &kernel) {
+  uint64_t blocks = 0;
+  if (const auto &grid = kernel.config->grid)
+    blocks = (*grid)[0];
+  return {kernel.op.value_or(~uint32_t(0)), blocks};
+}
+
 /// The lines that clip gradients one by one: each takes many norms of one
 /// tensor, by an operator or as a sum of squares, outside of modules and of the
-/// backward pass.
+/// backward pass. Sums of products of one size are some measure's.
 static std::set<StringRef> findClippingLines(const Context &context) {
   std::map<StringRef, uint64_t> norms, squares, sums;
+  std::map<StringRef, std::set<Size>> sizes;
   for (const Activity *kernel : context.kernels) {
     StringRef name = nameOf(*kernel), source = kernel->origin->source;
     if (kernel->part != Part::None || source.empty())
@@ -484,11 +509,15 @@ static std::set<StringRef> findClippingLines(const Context &context) {
       ++norms[source];
     else if (name == "pow" || name == "square" || name == "mul")
       ++squares[source];
-    else if (name == "sum")
+    else if (name == "sum") {
       ++sums[source];
+      if (kernel->op)
+        sizes[source].insert(sizeOf(*kernel));
+    }
   }
   for (const auto &[source, count] : sums)
-    if (auto it = squares.find(source); it != squares.end())
+    if (auto it = squares.find(source);
+        it != squares.end() && sizes[source].size() != 1)
       norms[source] += std::min(count, it->second);
   std::set<StringRef> lines;
   for (const auto &[source, count] : norms)
@@ -583,14 +612,12 @@ static bool changesInPlace(StringRef name) {
       .Default(false);
 }
 
-/// What tells apart calls of an operator on tensors of other sizes: the
-/// operator where sizes were recorded, or else blocks.
-using Size = std::pair<uint32_t, uint64_t>;
-static Size sizeOf(const Activity &kernel) {
-  uint64_t blocks = 0;
-  if (const auto &grid = kernel.config->grid)
-    blocks = (*grid)[0];
-  return {kernel.op.value_or(~uint32_t(0)), blocks};
+/// Whether an operator makes of its first input another of that size, which a
+/// loop over parameters keeps in its place.
+static bool makesAnother(StringRef name) {
+  return StringSwitch<bool>(name)
+      .Cases({"add", "sub", "mul", "div", "lerp", "addcmul", "addcdiv"}, true)
+      .Default(false);
 }
 
 /// Whether it runs outside of modules, optimizers and the backward pass.
@@ -623,14 +650,22 @@ static uint64_t longestRun(const Context &context, const Line &line,
   return longest;
 }
 
-/// An optimizer by hand, or a running mean.
-static void addParameterLoops(Context &context,
-                              const std::set<StringRef> &clipping) {
+/// An optimizer by hand, or a running mean; gives their lines.
+static std::set<StringRef>
+addParameterLoops(Context &context, const std::set<StringRef> &clipping) {
+  std::set<StringRef> found;
   // Without steps the loop may be the program's own.
   if (!countSteadySteps(context.profile))
-    return;
-  std::map<StringRef, std::map<StringRef, uint64_t>> inPlace;
-  std::map<StringRef, std::set<Size>> sizes;
+    return found;
+  std::map<StringRef, std::map<StringRef, uint64_t>> inPlace, anew;
+  // Each operator has sizes of its own.
+  std::map<StringRef, std::map<StringRef, std::set<Size>>> sizes;
+  auto mostSizes = [&](StringRef source) {
+    size_t most = 0;
+    for (const auto &[name, ofName] : sizes[source])
+      most = std::max(most, ofName.size());
+    return most;
+  };
   // Of gradients that are clipped, which another finding names, and of layers.
   std::set<StringRef> others = clipping;
   for (const Activity *kernel : context.kernels) {
@@ -639,27 +674,42 @@ static void addParameterLoops(Context &context,
     StringRef name = nameOf(*kernel), source = kernel->origin->source;
     if (isMatrixProduct(name))
       others.insert(source);
-    if (!changesInPlace(name))
+    if (changesInPlace(name))
+      ++inPlace[source][name];
+    else if (makesAnother(name))
+      ++anew[source][name];
+    else
       continue;
-    ++inPlace[source][name];
-    sizes[source].insert(sizeOf(*kernel));
+    sizes[source][name].insert(sizeOf(*kernel));
   }
+  // Parameters have the sizes of the step before, what a program reads does
+  // not.
+  for (const auto &[source, names] : anew) {
+    uint64_t most = 0;
+    for (const auto &[name, count] : names)
+      most = std::max(most, count);
+    if (mostSizes(source) * uint64_t(context.steps) <= most)
+      inPlace[source].insert(names.begin(), names.end());
+  }
+  auto changes = [](StringRef name) {
+    return changesInPlace(name) || makesAnother(name);
+  };
   std::vector<Line> counted;
   for (const auto &[source, names] : inPlace) {
     Line line(source);
     uint64_t most = 0;
     for (const auto &[name, count] : names)
       most = std::max(most, count);
-    if (most < kLeastLoop * uint64_t(context.steps) ||
-        sizes[source].size() < 2 ||
+    if (most < kLeastLoop * uint64_t(context.steps) || mostSizes(source) < 2 ||
         llvm::any_of(
             others,
             [&](StringRef other) { return Line(other).isNear(line); }) ||
         llvm::any_of(
             counted, [&](const Line &other) { return line.isNear(other); }) ||
-        longestRun(context, line, changesInPlace) < kLeastLoop)
+        longestRun(context, line, changes) < kLeastLoop)
       continue;
     counted.push_back(line);
+    found.insert(source);
     Cost cost;
     CallsByName calls;
     for (const Activity *kernel : context.kernels)
@@ -671,6 +721,7 @@ static void addParameterLoops(Context &context,
     if (isWorth(context, *cost.savedNs))
       addAt<evidence::ParameterLoop>(context, source, cost);
   }
+  return found;
 }
 
 namespace {
@@ -680,7 +731,7 @@ struct LoopOfLines {
   CallsByName calls;
   std::set<ModuleLine> lines;
   /// Calls of each line.
-  std::map<StringRef, uint64_t> most;
+  std::map<ModuleLine, uint64_t> most;
   /// Modules that are called there for a few times each.
   std::set<StringRef> modules;
 };
@@ -735,7 +786,7 @@ calledByTheProgram(const Context &context) {
 
 /// Small operators that one line calls over and over.
 static void addOperatorLoops(Context &context,
-                             const std::set<StringRef> &clipping) {
+                             const std::set<StringRef> &others) {
   constexpr double kLeastLoopShare = 0.05;
   const int64_t smallNs = context.isCPU ? 30'000 : 10'000;
   if (!countSteadySteps(context.profile))
@@ -766,8 +817,8 @@ static void addOperatorLoops(Context &context,
   std::set<ModuleLine> counted;
   for (const auto &[where, unused] : often) {
     const Line line(where.second);
-    // Gradients that are clipped one by one have a finding of their own.
-    if (counted.count(where) || llvm::any_of(clipping, [&](StringRef own) {
+    // Loops over gradients and parameters have findings of their own.
+    if (counted.count(where) || llvm::any_of(others, [&](StringRef own) {
           return Line(own).isNear(line);
         }))
       continue;
@@ -783,7 +834,7 @@ static void addOperatorLoops(Context &context,
       loop.lines.insert(other);
       for (const auto &[name, kernels] : it->second) {
         llvm::append_range(loop.calls[name], kernels);
-        loop.most[other.second] += kernels.size();
+        loop.most[other] += kernels.size();
         for (const Activity *kernel : kernels)
           loop.cost.add(context, *kernel);
       }
@@ -805,7 +856,8 @@ static void addOperatorLoops(Context &context,
     if (static_cast<double>(*loop.cost.savedNs) <
         kLeastLoopShare * static_cast<double>(context.wall()))
       continue;
-    StringRef source =
+    StringRef source;
+    std::tie(loop.cost.module, source) =
         llvm::max_element(loop.most, [](const auto &a, const auto &b) {
           return a.second < b.second;
         })->first;
@@ -1009,6 +1061,23 @@ static double elementsOf(const Context &context, const Activity &kernel,
   return elements;
 }
 
+namespace {
+/// What an optimizer without lists runs on parameters of one size.
+struct StepsOfSize {
+  std::map<StringRef, uint64_t> calls;
+  int64_t spanNs = 0;
+
+  /// How many such parameters there are: each operator is called once or more
+  /// for each.
+  uint64_t countParameters(int64_t steps) const {
+    uint64_t least = llvm::min_element(calls, [](const auto &a, const auto &b) {
+                       return a.second < b.second;
+                     })->second;
+    return std::max<uint64_t>(least / uint64_t(steps), 1);
+  }
+};
+} // namespace
+
 /// The gradient of a whole table of which a step used some rows, and what the
 /// optimizer does with all of them.
 static void addEmbeddingGradients(Context &context) {
@@ -1016,14 +1085,20 @@ static void addEmbeddingGradients(Context &context) {
   std::map<ModuleLine, double> tables;
   double parameters = 0;
   int64_t optimizerNs = 0;
+  std::map<double, StepsOfSize> bySize;
   for (const Activity *kernel : context.kernels) {
     StringRef name = nameOf(*kernel), source = kernel->origin->source;
-    // Of several parameters, which makes it one of a few operators.
     if (kernel->part == Part::Optimizer &&
-        !kernel->origin->range.starts_with("Optimizer.zero_grad#") &&
-        (name.starts_with("_foreach_") || name.starts_with("_fused_"))) {
-      parameters = std::max(parameters, elementsOf(context, *kernel, 0));
-      optimizerNs += context.spanOf(*kernel);
+        !kernel->origin->range.starts_with("Optimizer.zero_grad#")) {
+      double elements = elementsOf(context, *kernel, 0);
+      // Of several parameters, which makes it one of a few operators.
+      if (name.starts_with("_foreach_") || name.starts_with("_fused_")) {
+        parameters = std::max(parameters, elements);
+        optimizerNs += context.spanOf(*kernel);
+      } else if (elements > 0) {
+        ++bySize[elements].calls[name];
+        bySize[elements].spanNs += context.spanOf(*kernel);
+      }
     }
     name.consume_front("_");
     if (!name.starts_with("embedding") || source.empty() ||
@@ -1037,15 +1112,26 @@ static void addEmbeddingGradients(Context &context) {
   }
   for (auto &[source, cost] : sums) {
     double elements = 0;
+    std::map<double, uint64_t> counts;
     for (const auto &[line, size] : tables)
-      if (line.second == source)
+      if (line.second == source) {
         elements += size;
+        ++counts[size];
+      }
     // What the optimizer does with the rows that were not used. Where it is not
     // told that a gradient is sparse, it takes no time.
-    if (parameters > 0 && static_cast<double>(cost.spanNs) >=
-                              kLeastShare * static_cast<double>(context.wall()))
-      cost.spanNs += static_cast<int64_t>(double(optimizerNs) *
-                                          std::min(1.0, elements / parameters));
+    if (static_cast<double>(cost.spanNs) >=
+        kLeastShare * static_cast<double>(context.wall())) {
+      if (parameters > 0)
+        cost.spanNs += static_cast<int64_t>(
+            double(optimizerNs) * std::min(1.0, elements / parameters));
+      for (const auto &[size, count] : counts)
+        if (auto it = bySize.find(size); it != bySize.end())
+          cost.spanNs += static_cast<int64_t>(
+              double(it->second.spanNs) *
+              std::min(1.0, double(count) / double(it->second.countParameters(
+                                                context.steps))));
+    }
     if (static_cast<double>(cost.spanNs) <
         5 * kLeastShare * static_cast<double>(context.wall()))
       continue;
@@ -1083,11 +1169,11 @@ void findings::addLineFindings(Context &context) {
   addNormalizations(context);
   addAttentions(context);
   addPrecisionIslands(context);
-  const std::set<StringRef> clipping = findClippingLines(context);
-  addGradientLoops(context, clipping);
+  std::set<StringRef> loops = findClippingLines(context);
+  addGradientLoops(context, loops);
   addOptimizer(context);
-  addParameterLoops(context, clipping);
-  addOperatorLoops(context, clipping);
+  loops.merge(addParameterLoops(context, loops));
+  addOperatorLoops(context, loops);
   addWaits(context);
   addEmbeddingGradients(context);
   addMemoryGrowth(context);

@@ -293,8 +293,9 @@ static constexpr Explanation kExplanations[] = {
     {FindingKind::NormalizationByHand,
      "A normalization written as several operators, each a kernel that reads "
      "and writes all of its input.",
-     "A mean or variance, a root and a product or quotient of one module's "
-     "forward pass, within four lines of the program. The cost is their time, "
+     "A mean or variance, a root and a product or quotient of two tensors, of "
+     "one module's forward pass, within four lines of the program. The cost is "
+     "their time, "
      "on a CPU with that of calling them, less what one operator in their "
      "place takes: as long as the middle one of them, and twice that in the "
      "backward pass. On a GPU the steps are played again without it, as for "
@@ -328,8 +329,9 @@ static constexpr Explanation kExplanations[] = {
      "products than the others are slower for being small."},
     {FindingKind::GradientLoop,
      "Gradients are clipped or measured one parameter after the other.",
-     "Norms outside of modules and optimizers, eight times a step or more at "
-     "one line. The cost is what calling the operators of that line and those "
+     "Norms outside of modules and optimizers, or sums of squares of tensors "
+     "of several sizes, eight times a step or more at one line. The cost is "
+     "what calling the operators of that line and those "
      "round it takes: each as much as the least of them. On a GPU the steps "
      "are played again without it, as for host-wait.",
      "torch.nn.utils.clip_grad_norm_(parameters, norm, foreach=True).",
@@ -341,15 +343,19 @@ static constexpr Explanation kExplanations[] = {
      "fused or foreach. The cost is their time, on a CPU with that of calling "
      "them, less what the longest of them takes of each parameter. On a GPU "
      "the steps are played again without it, as for host-wait.",
-     "fused=True, or foreach=True where there is no fused form.",
+     "fused=True, or foreach=True where there is no fused form. An optimizer "
+     "of the program's own can call torch._foreach_ functions on lists of "
+     "parameters.",
      "Where a few large parameters take most of the time: their arithmetic "
      "stays."},
     {FindingKind::ParameterLoop,
      "A loop of the program's own changes its parameters, a running mean of "
      "them or other tensors, one after the other.",
      "Operators that change a tensor in place (add_, mul_, lerp_, copy_, "
-     "addcmul_, addcdiv_ and the like), outside of modules, optimizers and the "
-     "backward pass, eight times a step or more at one line with nothing of "
+     "addcmul_, addcdiv_ and the like), or make another in its place (add, "
+     "mul, lerp and the like, with the same sizes in each step), outside of "
+     "modules, optimizers and the backward pass, eight times a step or more at "
+     "one line with nothing of "
      "other lines between, on tensors of several sizes. Those within four "
      "lines count with it; lines with a product of matrices are left out, and "
      "programs without steps. The cost is an estimate of what calling them "
@@ -436,8 +442,8 @@ static constexpr Explanation kExplanations[] = {
      "The gradient of an embedding is as large as its table, of which a step "
      "uses some rows.",
      "The backward operators of embeddings, where they take 5 % of a step or "
-     "more, with the part of a fused or foreach optimizer that their tables "
-     "are of the parameters. The cost is that time.",
+     "more, with the part of the optimizer's time that their tables are of the "
+     "parameters. The cost is that time.",
      "sparse=True with an optimizer that takes sparse gradients (SparseAdam, "
      "SGD, Adagrad).",
      "Where most rows are used in every step, or the optimizer moves all of "

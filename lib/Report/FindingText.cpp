@@ -522,6 +522,13 @@ std::string Prose::say(const evidence::GradientLoop &line) {
                "torch.nn.utils.clip_grad_norm_ takes all norms in a few.");
 }
 std::string Prose::say(const evidence::OptimizerLoop &line) {
+  // PyTorch's have groups of parameters in the place of modules.
+  if (!line.module.empty() && !StringRef(line.module).contains(" group "))
+    return sayOf(line,
+                 "The program's own optimizer steps its parameters one by one "
+                 "at {0}: {3} take {1} {2}; torch._foreach_ functions "
+                 "(_foreach_add_, _mul_, _lerp_) do a list of them in a few, "
+                 "as do optimizers of torch.optim with fused=True.");
   return sayOf(line,
                "The optimizer steps its parameters one by one at {0}: {3} "
                "take {1} {2}; fused=True or foreach=True, where it has "

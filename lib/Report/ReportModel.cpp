@@ -707,15 +707,16 @@ static bool saysWhyIdle(const Finding &finding) {
       finding.kind());
 }
 
-/// Whether the idle time that `finding` is of is mostly another's, which knows
-/// the line: what to do is said once.
+/// Whether the idle time that `finding` is of is mostly that of others, which
+/// know their lines: what to do is said once.
 static bool isExplained(const ReportModel &model, const Finding &finding) {
-  return finding.kind() == FindingKind::DeviceBusy &&
-         llvm::any_of(model.findings, [&](const Finding *other) {
-           return saysWhyIdle(*other) &&
-                  2 * other->severityNsPerStep.value_or(0) >=
-                      finding.severityNsPerStep.value_or(0);
-         });
+  if (finding.kind() != FindingKind::DeviceBusy)
+    return false;
+  int64_t known = 0;
+  for (const Finding *other : model.findings)
+    if (saysWhyIdle(*other))
+      known += other->severityNsPerStep.value_or(0);
+  return known > 0 && 2 * known >= finding.severityNsPerStep.value_or(0);
 }
 
 /// The three costliest findings that leave something.

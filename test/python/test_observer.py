@@ -755,6 +755,8 @@ def test_optimizers_without_another_form_are_not_named_and_foreign_ones_once(
     (found,) = (f for f in profile["findings"] if f["id"] == "optimizer-loop")
     assert found["evidence"]["source"] in {f"{program}:{line}" for line in (9, 10, 11)}
     assert found["evidence"]["calls_per_step"] == 16 * 5
+    # It takes no fused=True.
+    assert "torch._foreach_" in found["text"]
 
 
 def test_what_runs_inside_of_a_step_and_is_not_the_optimizers(tmp_path: Path) -> None:

@@ -1239,6 +1239,41 @@ TEST_F(LineFindingsTest, ANormByHandIsOneOfAGradientLoop) {
   EXPECT_FALSE(find(FindingKind::ParameterLoop));
 }
 
+TEST_F(LineFindingsTest, SumsOfProductsOfOneSizeAreNoGradientsThatAreClipped) {
+  // What a program measures of each of its classes.
+  auto measure = [&](size_t sizes) {
+    profile.operators.resize(sizes);
+    for (size_t part = 0; part < 20; ++part) {
+      run("aten::mul", "train.py:5", 9'000, Part::None);
+      run("aten::sum", "train.py:5", 9'000, Part::None).op = part % sizes;
+    }
+  };
+  measure(1);
+  compute();
+  EXPECT_FALSE(find(FindingKind::GradientLoop));
+  measure(2);
+  compute();
+  EXPECT_TRUE(find(FindingKind::GradientLoop));
+}
+
+TEST_F(LineFindingsTest, ALossOfMeansAndDeviationsNormalizesNothing) {
+  auto runAll = [&](llvm::StringRef sizes) {
+    for (llvm::StringRef op :
+         {"aten::mean", "aten::sub", "aten::var", "aten::sqrt"})
+      run(op, "loss.py:5");
+    profile.operators.emplace_back().inputDims = sizes.str();
+    run("aten::div", "loss.py:6").op = profile.operators.size() - 1;
+    run("aten::relu", "loss.py:20");
+  };
+  // A variance that is divided by a number.
+  runAll("[[64, 64], []]");
+  compute();
+  EXPECT_FALSE(find(FindingKind::NormalizationByHand));
+  runAll("[[32, 64], [1, 64]]");
+  compute();
+  EXPECT_TRUE(find(FindingKind::NormalizationByHand));
+}
+
 TEST_F(LineFindingsTest, ASparseGradientIsNoneOfAWholeTable) {
   run("aten::embedding_bag", "model.py:5");
   run("aten::_embedding_bag_backward", "model.py:5", 399'000, Part::Backward);
@@ -1272,6 +1307,23 @@ TEST_F(LineFindingsTest, ATablesGradientCostsTheOptimizerToo) {
   compute();
   // Half of the parameters are the table.
   EXPECT_EQ(get<evidence::DenseEmbeddingGradient>().savedNs, 40'000 + 40'000);
+}
+
+TEST_F(LineFindingsTest, ATablesGradientCostsAnOptimizerWithoutLists) {
+  auto sized = [&](llvm::StringRef dims, Activity &kernel) {
+    profile.operators.emplace_back().inputDims = dims.str();
+    kernel.op = profile.operators.size() - 1;
+  };
+  sized("[[1000, 8], [4]]", run("aten::embedding_bag", "model.py:5"));
+  run("aten::_embedding_bag_backward", "model.py:5", 39'000, Part::Backward);
+  // The table, a head of its size, and others.
+  for (const char *dims :
+       {"[[1000, 8], [1000, 8]]", "[[8, 1000], [8, 1000]]", "[[8, 8], [8, 8]]"})
+    for (llvm::StringRef op : {"aten::mul_", "aten::add_"})
+      sized(dims, run(op, "train.py:9", 29'000, Part::Optimizer));
+  run("aten::relu", "model.py:20");
+  compute();
+  EXPECT_EQ(get<evidence::DenseEmbeddingGradient>().savedNs, 40'000 + 60'000);
 }
 
 TEST_F(LineFindingsTest, AProductInFloat32AmongOthers) {
@@ -1348,6 +1400,50 @@ TEST_F(LoopFindingsTest, OneTensorChangedOverAndOverIsNoLoopOverParameters) {
   end();
   compute();
   EXPECT_FALSE(hasLoops());
+}
+
+TEST_F(LoopFindingsTest, ASumOfEarlierOnesIsNoLoopOverParameters) {
+  // Two operators have no one size, and tell nothing of tensors of two.
+  for (int round = 0; round < 12; ++round)
+    for (uint32_t op : {0, 1}) {
+      change(op ? "aten::add_" : "aten::mul_", "train.py:9", 1);
+      profile.operators.resize(2);
+      profile.kernels.back().op = op;
+    }
+  end();
+  compute();
+  EXPECT_FALSE(find(FindingKind::ParameterLoop));
+}
+
+TEST_F(LoopFindingsTest, ParametersThatAreMadeAnewOneByOne) {
+  auto updateAll = [&](llvm::StringRef source) {
+    for (uint32_t parameter = 1; parameter <= 8; ++parameter)
+      for (llvm::StringRef op : {"aten::mul", "aten::add"})
+        change(op, source, parameter);
+  };
+  updateAll("train.py:9");
+  end();
+  compute();
+  EXPECT_EQ(get<evidence::ParameterLoop>().source, "train.py:9");
+  EXPECT_EQ(get<evidence::ParameterLoop>().savedNs, 16 * 10'000 - 2 * 10'000);
+  // The program does it once, under one name.
+  EXPECT_FALSE(find(FindingKind::OperatorLoop));
+}
+
+TEST_F(LoopFindingsTest, TensorsOfOtherSizesInEachStepAreNoParameters) {
+  profile.steps.clear();
+  for (uint32_t step = 0; step < 2; ++step) {
+    at = int64_t(step) * kStepNs;
+    profile.steps.push_back({step, at, at + kStepNs, Phase::Steady});
+    for (uint32_t image = 1; image <= 8; ++image) {
+      change("aten::div", "train.py:9", 8 * step + image);
+      profile.kernels.back().step = step;
+    }
+  }
+  end();
+  profile.kernels.back().step = 1;
+  compute();
+  EXPECT_FALSE(find(FindingKind::ParameterLoop));
 }
 
 TEST_F(LoopFindingsTest, LayersOfFunctionsAreNoLoopOverParameters) {
@@ -1471,6 +1567,18 @@ TEST_F(LoopFindingsTest, SmallOperatorsThatALineCallsOverAndOver) {
   EXPECT_EQ(loop.calls, 3 * 8u);
   EXPECT_EQ(loop.timeNs, 3 * 8 * 9'000 + 8 * 4'000);
   EXPECT_EQ(loop.savedNs, 3 * 7 * 10'000 + 7 * 5'000);
+}
+
+TEST_F(LoopFindingsTest, ALoopIsOfTheModuleOfItsLine) {
+  for (int moment = 0; moment < 8; ++moment) {
+    runIn("Net", "aten::sigmoid", "model.py:6");
+    runIn("Net", "aten::tanh", "model.py:6");
+    runIn("Net.input", "aten::linear", "model.py:5");
+  }
+  end();
+  compute();
+  EXPECT_EQ(get<evidence::OperatorLoop>().source, "model.py:6");
+  EXPECT_EQ(get<evidence::OperatorLoop>().module, "Net");
 }
 
 TEST_F(LoopFindingsTest, AModuleThatIsCalledForEachMomentIsALoop) {
