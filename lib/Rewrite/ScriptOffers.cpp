@@ -256,6 +256,21 @@ public:
         });
       }
   }
+  /// True where a pattern takes all of `nodes`.
+  bool takesAll(ArrayRef<NodeOp> nodes) const {
+    return llvm::all_of(nodes,
+                        [&](NodeOp node) { return taken.contains(node); });
+  }
+  /// Whatever differs where `anchor` gives the first result.
+  void declineAt(NodeOp anchor, StringRef name, Offers &offers) const {
+    const auto *found = places.find(anchor);
+    if (found == places.end())
+      return offers.decline(name, "its pattern is not here",
+                            anchor->getParentOfType<GraphOp>(), anchor);
+    const auto &[graph, place] = found->second;
+    offers.decline(name, "its pattern is not here: " + place.text, graph,
+                   place.actual);
+  }
   /// Those that have all operators of a variant.
   void decline(StringRef name, llvm::function_ref<bool(Operation *)> isAsked,
                Offers &offers) {
@@ -276,6 +291,22 @@ private:
   llvm::SmallPtrSet<Operation *, 32> taken;
 };
 } // namespace
+
+SmallVector<bool> opprof::rewrite::findApplicable(
+    ArrayRef<GraphOp> graphs, const Rule &rule, ModuleOp script,
+    ArrayRef<SmallVector<NodeOp>> places, Offers &offers) {
+  std::string reason;
+  Patterns patterns = getPatternsOfRule(script, reason);
+  assert(patterns.areValid && "a rule's own script has a pattern");
+  NearMisses misses;
+  misses.look(graphs, patterns);
+  return llvm::map_to_vector(places, [&](const SmallVector<NodeOp> &place) {
+    bool isApplicable = misses.takesAll(place);
+    if (!isApplicable)
+      misses.declineAt(place.front(), rule.name, offers);
+    return isApplicable;
+  });
+}
 
 void opprof::rewrite::offerVariants(
     ArrayRef<GraphOp> graphs, const Evidence &evidence, const Rule &rule,

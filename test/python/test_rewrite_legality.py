@@ -1,5 +1,6 @@
 """What opprof-opt's matcher and the emitted backend call legal: the same, script by script and graph by graph."""
 
+import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -373,6 +374,33 @@ GRAPHS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "turned back": (viewed((aten.permute.default, [1, 0]), (aten.view.default, [8, 4, 1])), FLOAT),
     "view of slice": (
         viewed((aten.slice.Tensor, 0, 0, 2), (aten.view.default, [16])),
+        FLOAT,
+    ),
+    "view of parts": (
+        viewed(
+            (aten.view.default, [4, 2, 4]),
+            (aten.permute.default, [1, 0, 2]),
+            (aten.unbind.int,),
+            (operator.getitem, 1),
+            (aten.view.default, [2, 2, 4]),
+        ),
+        FLOAT,
+    ),
+    "view across parts": (
+        viewed((aten.split.Tensor, 2, 0), (operator.getitem, 0), (aten.view.default, [16])),
+        FLOAT,
+    ),
+    "view of a row": (viewed((aten.select.int, 0, -1), (aten.view.default, [2, 4])), FLOAT),
+    "view of a column": (
+        viewed(
+            (aten.slice.Tensor, 1, 0, 8, 2),
+            (aten.unsqueeze.default, -1),
+            (aten.view.default, [2, 2, 4]),
+        ),
+        FLOAT,
+    ),
+    "view without a dimension": (
+        viewed((aten.unsqueeze.default, 0), (aten.squeeze.dim, 0), (aten.view.default, [2, 2, 8])),
         FLOAT,
     ),
     "by storage": (viewed((aten.as_strided.default, [4], [1])), FLOAT),

@@ -4,6 +4,7 @@
 #ifndef OPPROF_REWRITE_SCRIPTOFFERS_H
 #define OPPROF_REWRITE_SCRIPTOFFERS_H
 
+#include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Rewrite/Recommend.h"
 #include "opprof/Target/TransformScript/TransformScript.h"
 
@@ -26,6 +27,13 @@ void offerVariants(
     llvm::ArrayRef<fx::GraphOp> graphs, const Evidence &evidence,
     const Rule &rule, std::vector<Recommendation> variants, Offers &offers,
     llvm::function_ref<bool(mlir::Operation *)> isAsked = nullptr);
+
+/// Whether a rule's script can be applied at each of `places`, of which the
+/// first node gives the first result. `rule` is declined at the others, with
+/// what differs there.
+llvm::SmallVector<bool> findApplicable(
+    llvm::ArrayRef<fx::GraphOp> graphs, const Rule &rule, mlir::ModuleOp script,
+    llvm::ArrayRef<llvm::SmallVector<fx::NodeOp>> places, Offers &offers);
 
 /// The parameters and buffers of `graph`, and what is computed of them alone.
 llvm::DenseSet<mlir::Value> collectOfWeights(fx::GraphOp graph);

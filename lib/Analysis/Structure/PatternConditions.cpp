@@ -394,19 +394,72 @@ static bool isWrittenInPlace(NodeOp node) {
          !schema->arguments.empty() && schema->arguments.front().isWritten;
 }
 
+/// The strides of what `view` makes of one dimension of a tensor, or of all
+/// parts that it takes one apart into; none where it is another view.
+static std::optional<SmallVector<int64_t>>
+inferStridesOfParts(NodeOp view, ArrayRef<int64_t> sizes,
+                    SmallVector<int64_t> strides) {
+  StringRef target = view.getTarget();
+  if (llvm::is_contained({"aten.detach.default", "aten.alias.default",
+                          "aten.split.Tensor", "aten.split_with_sizes.default",
+                          "aten.chunk.default"},
+                         target))
+    return strides;
+  bool adds = target == "aten.unsqueeze.default";
+  Attribute argument = view.getArgument("dim");
+  if (!argument)
+    argument = Builder(view.getContext()).getI64IntegerAttr(0);
+  auto dim = getDimension(argument, sizes.size() + (adds ? 1 : 0));
+  if (!dim)
+    return std::nullopt;
+  if (adds) {
+    bool isLast = *dim == static_cast<int64_t>(sizes.size());
+    strides.insert(strides.begin() + *dim,
+                   isLast ? 1 : sizes[*dim] * strides[*dim]);
+    return strides;
+  }
+  bool drops = target == "aten.select.int" || target == "aten.unbind.int" ||
+               (target == "aten.squeeze.dim" && sizes[*dim] == 1);
+  if (drops) {
+    strides.erase(strides.begin() + *dim);
+    return strides;
+  }
+  if (target == "aten.squeeze.dim")
+    return strides;
+  if (target != "aten.slice.Tensor")
+    return std::nullopt;
+  Attribute step = view.getArgument("step");
+  auto number = dyn_cast_or_null<IntegerAttr>(step);
+  if (step && !number)
+    return std::nullopt;
+  strides[*dim] *= number ? number.getInt() : 1;
+  return strides;
+}
+
 std::optional<SmallVector<int64_t>>
 opprof::fx::inferViewStrides(NodeOp view, ArrayRef<int64_t> strides) {
-  auto source = dyn_cast<RankedTensorType>(view.getOperand(0).getType());
-  auto result = dyn_cast<RankedTensorType>(view.getType());
-  if (!source || !result || !source.hasStaticShape() ||
-      !result.hasStaticShape() ||
-      source.getRank() != static_cast<int64_t>(strides.size()))
-    return std::nullopt;
   StringRef target = view.getTarget();
-  int64_t rank = source.getRank();
+  auto result = dyn_cast<RankedTensorType>(view.getType());
+  int64_t rank = strides.size();
+  // One of the parts that were taken apart: each has the strides of all.
+  if (target == "operator.getitem" &&
+      isa<ListType>(view.getOperand(0).getType()) && result &&
+      result.getRank() == rank)
+    return SmallVector<int64_t>(strides);
+  auto source = dyn_cast<RankedTensorType>(view.getOperand(0).getType());
+  if (!source || !source.hasStaticShape() || source.getRank() != rank)
+    return std::nullopt;
+  if (auto parts = inferStridesOfParts(view, source.getShape(),
+                                       SmallVector<int64_t>(strides)))
+    return parts;
+  if (!result || !result.hasStaticShape())
+    return std::nullopt;
   if (isWrittenInPlace(view))
     return SmallVector<int64_t>(strides);
-  if (isStrictView(view) || target == "aten.reshape.default")
+  if (isStrictView(view) ||
+      llvm::is_contained({"aten.reshape.default", "aten.flatten.using_ints",
+                          "aten.unflatten.int"},
+                         target))
     return getViewStrides(source.getShape(), strides, result.getShape());
   if (target == "aten.transpose.int") {
     auto first = getDimension(view.getArgument("dim0"), rank);

@@ -9,6 +9,7 @@
 #include "opprof/Dialect/FX/IR/Provenance.h"
 #include "opprof/Dialect/Prof/IR/Prof.h"
 #include "opprof/Rewrite/Recommend.h"
+#include "opprof/Rewrite/ScriptOffers.h"
 #include "opprof/Target/TransformScript/ScriptBuilder.h"
 
 #include "mlir/IR/Builders.h"
@@ -418,27 +419,57 @@ static SmallVector<Attribute> getForm(const Group &group) {
   return form;
 }
 
+namespace {
+/// What is offered for groups of one form.
+struct Offered {
+  SmallVector<Attribute> form;
+  Recommendation current;
+  SmallVector<SmallVector<NodeOp>> places;
+  SmallVector<double> savings;
+};
+} // namespace
+
+/// Leaves the places where the script can be applied.
+static void keepApplicable(ArrayRef<GraphOp> graphs, Offered &offered,
+                           Offers &offers) {
+  Recommendation &current = offered.current;
+  SmallVector<bool> applicable = findApplicable(
+      graphs, kSharedInputGemms, *current.script, offered.places, offers);
+  for (auto [place, saves, isApplicable] :
+       llvm::zip(offered.places, offered.savings, applicable)) {
+    if (!isApplicable)
+      continue;
+    current.savesNs += saves;
+    std::vector<NodeId> &nodes = current.places.emplace_back();
+    for (NodeOp node : place)
+      nodes.push_back(getNodeId(node->getParentOfType<GraphOp>(), node));
+  }
+}
+
 static void recommendSharedInputGemms(ArrayRef<GraphOp> graphs,
                                       const Evidence &evidence,
                                       Offers &offers) {
-  std::vector<std::pair<SmallVector<Attribute>, Recommendation>> found;
+  std::vector<Offered> found;
   for (GraphOp graph : graphs)
     for (const Group &group : findGroups(graph, offers)) {
       SmallVector<Attribute> form = getForm(group);
       auto same = llvm::find_if(
-          found, [&](const auto &other) { return other.first == form; });
+          found, [&](const Offered &other) { return other.form == form; });
       if (same == found.end()) {
         same = found.emplace(found.end());
-        same->first = std::move(form);
-        same->second.script = makeScript(group);
+        same->form = std::move(form);
+        same->current.script = makeScript(group);
       }
-      std::vector<NodeId> nodes;
+      SmallVector<NodeOp> &nodes = same->places.emplace_back();
       for (const Gemm &gemm : group.gemms)
-        nodes.push_back(getNodeId(graph, gemm.node));
-      same->second.savesNs += predictSavings(group, evidence);
-      same->second.places.push_back(std::move(nodes));
+        nodes.push_back(gemm.node);
+      same->savings.push_back(predictSavings(group, evidence));
     }
-  for (auto &[form, current] : found) {
+  for (Offered &offered : found) {
+    keepApplicable(graphs, offered, offers);
+    Recommendation &current = offered.current;
+    if (current.places.empty())
+      continue;
     size_t count = current.places[0].size();
     current.name = kSharedInputGemms.name;
     current.finding = kSharedInputGemms.finding;

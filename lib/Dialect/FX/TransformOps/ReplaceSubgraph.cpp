@@ -149,18 +149,45 @@ static Type getViewType(NodeOp node, RankedTensorType type,
                                    info.getSubclass()));
 }
 
+/// `type`, of `node` or of one of the parts that it lists, laid out as `node`
+/// lays out its first operand; as it is where nothing is said of its layout.
+static Type getRenewedType(NodeOp node, Type type) {
+  Type from = node.getOperand(0).getType();
+  auto index =
+      node.getTarget() == "operator.getitem" && node.getArgs().size() > 1
+          ? dyn_cast<IntegerAttr>(node.getArgs()[1])
+          : IntegerAttr();
+  if (auto list = dyn_cast<ListType>(from)) {
+    TypeRange parts = list.getElements().getTypes();
+    bool isPart = index && index.getInt() >= 0 &&
+                  static_cast<size_t>(index.getInt()) < parts.size();
+    return isPart ? parts[index.getInt()] : type;
+  }
+  auto source = dyn_cast<RankedTensorType>(from);
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!source || !tensor ||
+      !isa_and_nonnull<TensorInfoAttr>(tensor.getEncoding()))
+    return type;
+  return getViewType(node, tensor, source);
+}
+
 /// Renews the types of `views`, and of their views: what they are views of is
 /// laid out otherwise now.
 static void propagateLayout(RewriterBase &rewriter, SmallVector<NodeOp> views) {
   while (!views.empty()) {
     NodeOp node = views.pop_back_val();
-    auto source = dyn_cast<RankedTensorType>(node.getOperand(0).getType());
-    auto type = dyn_cast<RankedTensorType>(node.getType());
-    if (!source || !type ||
-        !isa_and_nonnull<TensorInfoAttr>(type.getEncoding()))
-      continue;
-    Type renewed = getViewType(node, type, source);
-    if (renewed == type)
+    Type renewed;
+    if (auto list = dyn_cast<ListType>(node.getType())) {
+      auto parts =
+          llvm::map_to_vector(list.getElements().getTypes(), [&](Type part) {
+            return getRenewedType(node, part);
+          });
+      renewed = ListType::get(node.getContext(),
+                              TupleType::get(node.getContext(), parts));
+    } else {
+      renewed = getRenewedType(node, node.getType());
+    }
+    if (renewed == node.getType())
       continue;
     rewriter.modifyOpInPlace(node, [&] { node.getResult().setType(renewed); });
     views.append(collectViews(node.getResult()));

@@ -1,5 +1,6 @@
 """Conditions: what the rewrites say has to hold, and nothing else."""
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -161,6 +162,27 @@ _BY_LAYOUT = (
     torch.ops.aten.view_as_complex.default,
 )
 _STRICT_VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+_RESHAPING = (
+    *_STRICT_VIEWS,
+    torch.ops.aten.reshape.default,
+    torch.ops.aten.flatten.using_ints,
+    torch.ops.aten.unflatten.int,
+)
+# They keep, drop, add or move dimensions, and gather none.
+_OF_DIMENSIONS = (
+    torch.ops.aten.transpose.int,
+    torch.ops.aten.permute.default,
+    torch.ops.aten.detach.default,
+    torch.ops.aten.alias.default,
+    torch.ops.aten.split.Tensor,
+    torch.ops.aten.split_with_sizes.default,
+    torch.ops.aten.chunk.default,
+    torch.ops.aten.unsqueeze.default,
+    torch.ops.aten.select.int,
+    torch.ops.aten.unbind.int,
+    torch.ops.aten.squeeze.dim,
+    torch.ops.aten.slice.Tensor,
+)
 
 
 def _views_work(place: Place, expected: tuple[int, Sequence[Any] | None]) -> bool:
@@ -198,19 +220,25 @@ def _forced_strides(view: fx.Node) -> Sequence[int] | None:
 
 
 def _view_strides(view: fx.Node, strides: Sequence[Any]) -> Sequence[int] | None:
-    """The strides of a view of its first operand laid out with `strides`, or None where that is not known."""
+    """The strides of a view of its first operand laid out with `strides`, of each part where it takes it apart, or None where
+    that is not known."""
     source, result = view.all_input_nodes[0].meta.get("val"), view.meta.get("val")
-    if not isinstance(source, torch.Tensor) or not isinstance(result, torch.Tensor):
+    if view.target is operator.getitem and isinstance(source, (list, tuple)):
+        # One of the parts that were taken apart: each has the strides of all.
+        is_part = isinstance(result, torch.Tensor) and result.dim() == len(strides)
+        return list(strides) if is_part else None
+    if not isinstance(source, torch.Tensor):
         return None
     if _is_written_in_place(view):
         return list(strides)
     laid_out = torch.empty_strided(tuple(source.shape), tuple(strides), device="meta")
     try:
-        if view.target in (*_STRICT_VIEWS, torch.ops.aten.reshape.default):
+        if view.target in _RESHAPING and isinstance(result, torch.Tensor):
             return laid_out.view(tuple(result.shape)).stride()
-        if view.target in (torch.ops.aten.transpose.int, torch.ops.aten.permute.default):
-            return view.target(laid_out, *normalized_arguments(view)[1:]).stride()
-    except RuntimeError:
+        if view.target in _OF_DIMENSIONS and len(view.all_input_nodes) == 1:
+            made = view.target(laid_out, *normalized_arguments(view)[1:])
+            return (made if isinstance(made, torch.Tensor) else made[0]).stride()
+    except (RuntimeError, IndexError):
         return None
     return None
 
