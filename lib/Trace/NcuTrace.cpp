@@ -431,9 +431,11 @@ static char separatorOf(StringRef text) {
   return at == StringRef::npos ? '\n' : text[at];
 }
 
-/// Whether these are names of columns of ncu's: two that others hardly have, so
-/// that one without a column is told, too.
+/// Whether these are names of columns of ncu's: those that each page has, or
+/// two that others hardly have, so that one without a column is told, too.
 static bool isHeader(ArrayRef<StringRef> fields) {
+  if (is_contained(fields, "ID") && is_contained(fields, "Kernel Name"))
+    return true;
   return count_if(fields, [](StringRef field) {
            return is_contained({"Process ID", "Process Name", "Host Name",
                                 "Kernel Name", "Block Size", "Grid Size",
@@ -504,8 +506,7 @@ Expected<size_t> Reader::findTable(StringRef text) {
 }
 
 bool Reader::readHeader(ArrayRef<StringRef> fields) {
-  if (!isHeader(fields) &&
-      !(is_contained(fields, "ID") && is_contained(fields, "Kernel Name")))
+  if (!isHeader(fields))
     return false;
   columns = Columns();
   columns.count = fields.size();

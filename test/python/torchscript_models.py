@@ -977,7 +977,8 @@ class Bookkeeping(nn.Module):
             shift[0] = 0
         other[0].insert(1, 7)
         last = sizes.pop()
-        sizes.extend(shift + [last])
+        sizes.extend(shift + other[0])
+        sizes.append(last)
         sizes.reverse()
         del sizes[0]
         results: dict[str, torch.Tensor] = {}
