@@ -164,6 +164,11 @@ bool LaunchAligner::isDoubtful(const GraphNode &record) const {
          });
 }
 
+/// Whether it puts a part back into what it was taken of.
+static bool writesPart(const GraphNode &node) {
+  return StringRef(opFamily(node.target)).ends_with("_scatter");
+}
+
 /// Whether its record ends before the exported graph, as in a pass's pattern.
 bool LaunchAligner::leadsNowhere(const GraphNode &record) const {
   return none_of(record.from, [&](const auto &from) {
@@ -216,8 +221,7 @@ std::optional<uint32_t> LaunchAligner::findPurpose(uint32_t at) const {
 /// What puts a part that was written back into the whole: the exported write.
 std::optional<uint32_t> LaunchAligner::findWrite(uint32_t at) const {
   auto isScatter = [&](uint32_t node) {
-    return StringRef(opFamily(base->nodes[node].target))
-               .ends_with("_scatter") &&
+    return writesPart(base->nodes[node]) &&
            base->nodes[node].operands.size() > 1 &&
            base->nodes[node].operands[1] < node;
   };
@@ -319,7 +323,8 @@ void LaunchAligner::addUnrecorded(LaunchNode &node, uint32_t at) {
   // Constants are equal to many.
   if (main.ties[at].confidence == Confidence::High && !own.operands.empty())
     return addTie(node, main, main.ties[at]);
-  if (getWorkKind(own.target) == WorkKind::Matrix)
+  // A part that is put back is of no one who reads the whole.
+  if (getWorkKind(own.target) == WorkKind::Matrix || writesPart(own))
     return;
   if (std::optional<uint32_t> purpose = findPurpose(at)) {
     refer(node, *exported, *purpose);

@@ -724,7 +724,7 @@ uint32_t KernelProver::findMoved(const LaunchOperand &operand,
     return !areAlike(node, fitting.front(), runner, shape.size());
   });
   // What is laid out anew is for something that is still to come.
-  auto taken =
+  auto *taken =
       isTied
           ? find_if(fitting, [&](uint32_t node) { return isStillTaken(node); })
           : fitting.begin();
