@@ -168,6 +168,7 @@ std::vector<c10::IValue> Runner::run(const std::vector<c10::IValue> &inputs) {
 }
 
 void Runner::runBlock(Block *block) {
+  ran.insert(block);
   for (Node *node : block->nodes()) {
     if (++numSteps > kMaxSteps)
       throw InputError("the run goes through more than " +

@@ -7,6 +7,7 @@
 #include "ValueTypes.h"
 
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace opprof::torchscript {
@@ -26,6 +27,11 @@ public:
   const ValueType *lookUp(const torch::jit::Value *value) const {
     auto found = types.find(value);
     return found == types.end() ? nullptr : &found->second;
+  }
+
+  /// Whether a run came to the block.
+  bool hasRun(const torch::jit::Block *block) const {
+    return ran.count(block) != 0;
   }
 
 private:
@@ -48,6 +54,7 @@ private:
   std::unordered_map<const torch::jit::Node *,
                      std::vector<const torch::jit::Value *>>
       releases;
+  std::unordered_set<const torch::jit::Block *> ran;
   uint64_t numSteps = 0;
 };
 

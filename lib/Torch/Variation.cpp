@@ -150,17 +150,26 @@ bool Variation::isOneType(const Value *first, const Value *second) const {
          left->requiresGrad == right->requiresGrad;
 }
 
+/// A condition that is the same in each call takes the branches that a run
+/// took.
 void Variation::visitIf(Node *node, Level control) {
   Level condition = getLevel(node->input());
+  std::vector<Block *> taken;
   for (Block *block : node->blocks())
+    if (runner.hasRun(block))
+      taken.push_back(block);
+  if (condition != Same || taken.empty())
+    taken = node->blocks().vec();
+  for (Block *block : taken)
     visitBlock(block, std::max(control, condition));
   for (size_t i = 0; i < node->outputs().size(); ++i) {
-    const Value *first = node->blocks()[0]->outputs()[i],
-                *second = node->blocks()[1]->outputs()[i];
-    Level level = std::max(getLevel(first), getLevel(second));
+    Level level = Same;
+    for (Block *block : taken)
+      level = std::max(level, getLevel(block->outputs()[i]));
     if (condition != Same)
-      level =
-          isOneType(first, second) ? std::max(level, OtherContent) : OtherType;
+      level = isOneType(taken[0]->outputs()[i], taken[1]->outputs()[i])
+                  ? std::max(level, OtherContent)
+                  : OtherType;
     raise(node->outputs()[i], level);
   }
 }
