@@ -65,7 +65,17 @@ def test_whole_numbers_reach_more_than_the_row_of_padding(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "name",
-    ["stack", "cnn-traced", "lstm", "lstm-traced", "bookkeeping", "defaults", "writer", "windows"],
+    [
+        "stack",
+        "cnn-traced",
+        "lstm",
+        "lstm-traced",
+        "bookkeeping",
+        "encoder",
+        "defaults",
+        "writer",
+        "windows",
+    ],
 )
 def test_the_module_is_the_archive(tmp_path: Path, name: str) -> None:
     """write_archive_model compares bits; the parameters are the loaded archive's own, and other sizes are refused."""

@@ -1037,7 +1037,7 @@ CASES: dict[str, Case] = {
     "cnn-frozen": Case(ConvNet, (_image(),), options=["--freeze"]),
     "attention": Case(Attention, (torch.randn(2, 7, 16),)),
     "attention-traced": Case(Attention, (torch.randn(2, 7, 16),), traced=True),
-    "encoder": Case(Encoder, (torch.randn(2, 5, 16),), lacks=()),
+    "encoder": Case(Encoder, (torch.randn(2, 5, 16),)),
     "encoder-traced": Case(Encoder, (torch.randn(2, 5, 16),), traced=True),
     "decoder": Case(
         DecoderStep,
