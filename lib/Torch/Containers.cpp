@@ -20,14 +20,14 @@ static constexpr size_t kMaxUnrolledNodes = 10000;
 // What is followed
 //===----------------------------------------------------------------------===//
 
-/// Binds the node's output to a list or dictionary of these elements, which is
-/// followed where the graph changes it.
+/// Binds the node's output to what it makes of these elements: a list or a
+/// dictionary is followed where the graph changes it.
 void Translator::bindContainer(Node *node, Binding::Form form,
                                std::vector<BindingRef> elements) {
   auto binding = std::make_shared<Binding>();
   binding->form = form;
   binding->elements = std::move(elements);
-  if (!isNeverWritten(node->output()))
+  if (form != Binding::Tuple && !isNeverWritten(node->output()))
     followed.try_emplace(binding.get(), Followed{binding, node});
   bind(node->output(), binding);
 }
@@ -168,17 +168,6 @@ std::optional<int64_t> Translator::getKnownInt(const Value *value) {
   return known && known->isInt() ? std::optional(known->toInt()) : std::nullopt;
 }
 
-/// The place of an element by Python's index; nothing beyond the ends.
-static std::optional<size_t> toPlace(std::optional<int64_t> index,
-                                     size_t size) {
-  if (!index)
-    return std::nullopt;
-  int64_t place = *index + (*index < 0 ? static_cast<int64_t>(size) : 0);
-  return place >= 0 && place < static_cast<int64_t>(size)
-             ? std::optional(static_cast<size_t>(place))
-             : std::nullopt;
-}
-
 /// A step of a list whose elements are there, done now and not by the graph.
 bool Translator::translateListStep(Node *node, const std::string &name) {
   const Value *list = node->input(0);
@@ -186,7 +175,8 @@ bool Translator::translateListStep(Node *node, const std::string &name) {
   if (!elements || elements->size() > kMaxKnownElements)
     return false;
   auto place = [&](size_t input) {
-    return toPlace(getKnownInt(node->input(input)), elements->size());
+    auto index = getKnownInt(node->input(input));
+    return index ? toPlace(*index, elements->size()) : std::nullopt;
   };
   if (name == "aten::len") {
     bind(node->output(), makeKnown(static_cast<int64_t>(elements->size())));

@@ -57,17 +57,12 @@ bool Translator::translateConstruction(Node *node) {
   case prim::ListConstruct:
     form = Binding::List;
     break;
+  case prim::TupleConstruct:
+    form = Binding::Tuple;
+    break;
   case prim::DictConstruct:
     form = Binding::Dict;
     break;
-  case prim::TupleConstruct: {
-    auto tuple = std::make_shared<Binding>();
-    tuple->form = Binding::Tuple;
-    for (const Value *input : node->inputs())
-      tuple->elements.push_back(get(input));
-    bind(node->output(), tuple);
-    return true;
-  }
   default:
     return false;
   }
@@ -97,16 +92,15 @@ bool Translator::translateUnpacking(Node *node) {
   BindingRef base = get(node->input(0));
   auto elements = getElements(*base);
   if (isIndex) {
-    auto index = getKnown(*get(node->input(1)));
-    if (!elements || !index || !index->isInt()) {
+    auto index = getKnownInt(node->input(1));
+    if (!elements || !index) {
       emitPython(node, "operator.getitem", {base, get(node->input(1))});
       return true;
     }
-    int64_t place = index->toInt();
-    place += place < 0 ? static_cast<int64_t>(elements->size()) : 0;
-    if (place < 0 || place >= static_cast<int64_t>(elements->size()))
-      throw InputError("a tuple has no element " + std::to_string(place));
-    bind(node->output(), (*elements)[static_cast<size_t>(place)]);
+    auto place = toPlace(*index, elements->size());
+    if (!place)
+      throw InputError("a tuple has no element " + std::to_string(*index));
+    bind(node->output(), (*elements)[*place]);
     return true;
   }
   for (size_t i = 0; i < node->outputs().size(); ++i) {
@@ -157,13 +151,11 @@ bool Translator::translateMetadata(Node *node) {
       return false;
     known = type->sizes;
   } else if (name == "aten::size") {
-    auto index = getKnown(*get(node->input(1)));
-    auto rank = static_cast<int64_t>(type->sizes.size());
-    if (!index || !index->isInt() || index->toInt() >= rank ||
-        index->toInt() < -rank)
+    auto index = getKnownInt(node->input(1));
+    auto place = index ? toPlace(*index, type->sizes.size()) : std::nullopt;
+    if (!place)
       return false;
-    int64_t place = index->toInt() + (index->toInt() < 0 ? rank : 0);
-    known = type->sizes[static_cast<size_t>(place)];
+    known = type->sizes[*place];
   } else if (name == "aten::dim") {
     known = static_cast<int64_t>(type->sizes.size());
   } else if (name == "prim::dtype") {
@@ -412,27 +404,32 @@ bool Translator::translateDictChange(Node *node, const std::string &name) {
   return true;
 }
 
+/// The dtype of a tensor that TorchScript makes of one number; null for what is
+/// none.
+static const char *getNumberDType(c10::TypeKind kind) {
+  switch (kind) {
+  case c10::TypeKind::IntType:
+    return "int64";
+  case c10::TypeKind::FloatType:
+    return "float64";
+  case c10::TypeKind::BoolType:
+    return "bool";
+  case c10::TypeKind::ComplexType:
+    return "complex128";
+  default:
+    return nullptr;
+  }
+}
+
 /// A tensor of one number, whose type to TorchScript is the number's.
 bool Translator::translateNumToTensor(Node *node) {
-  if (node->kind() != prim::NumToTensor)
+  if (node->kind() != prim::NumToTensor || !isScalar(node->input()))
     return false;
-  const char *dtype;
-  switch (node->input()->type()->kind()) {
-  case c10::TypeKind::IntType:
-    dtype = "int64";
-    break;
-  case c10::TypeKind::FloatType:
-    dtype = "float64";
-    break;
-  case c10::TypeKind::BoolType:
-    dtype = "bool";
-    break;
-  default:
-    return false;
-  }
   NodeRecord record = makeRecord(node, "torch.tensor");
   addArgument(record, get(node->input()));
-  record.kwargs.emplace_back("dtype", form("dtype", quote(dtype)));
+  record.kwargs.emplace_back(
+      "dtype",
+      form("dtype", quote(getNumberDType(node->input()->type()->kind()))));
   emit(node, std::move(record));
   return true;
 }
@@ -454,25 +451,13 @@ bool Translator::translateTensorOfList(Node *node) {
   c10::TypePtr element = node->input(0)->type();
   while (auto list = element->cast<c10::ListType>())
     element = list->getElementType();
-  const char *dtype = nullptr;
-  switch (element->kind()) {
-  case c10::TypeKind::FloatType:
-    break;
-  case c10::TypeKind::IntType:
-    dtype = "int64";
-    break;
-  case c10::TypeKind::BoolType:
-    dtype = "bool";
-    break;
-  case c10::TypeKind::ComplexType:
-    dtype = "complex128";
-    break;
-  default:
+  const char *dtype = getNumberDType(element->kind());
+  if (!dtype)
     return false;
-  }
   NodeRecord made = makeRecord(node, "torch.tensor");
   addArgument(made, get(node->input(0)));
-  if (dtype)
+  // Numbers with a point have the default one there as here.
+  if (element->kind() != c10::TypeKind::FloatType)
     made.kwargs.emplace_back("dtype", form("dtype", quote(dtype)));
   BindingRef wantedType = get(node->input(1)),
              wantedPlace = get(node->input(2));

@@ -141,6 +141,13 @@ static ValueType describeTensor(const at::Tensor &tensor) {
   return type;
 }
 
+std::optional<size_t> opprof::torchscript::toPlace(int64_t index, size_t size) {
+  int64_t place = index + (index < 0 ? static_cast<int64_t>(size) : 0);
+  return place >= 0 && place < static_cast<int64_t>(size)
+             ? std::optional(static_cast<size_t>(place))
+             : std::nullopt;
+}
+
 ValueType opprof::torchscript::describe(const c10::IValue &value) {
   if (value.isTensor())
     return describeTensor(value.toTensor());

@@ -9,6 +9,7 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,10 @@ struct ValueType {
   /// True for a tensor whose sizes are the same whenever the node runs.
   bool hasStaticSizes() const;
 };
+
+/// The place of an element by Python's index, which counts from the end below
+/// zero; nothing beyond the ends.
+std::optional<size_t> toPlace(int64_t index, size_t size);
 
 ValueType describe(const c10::IValue &value);
 ValueType describe(const c10::Type &type);

@@ -270,11 +270,10 @@ bool Variation::visitTuple(Node *node) {
   std::optional<c10::IValue> index = toIValue(node->input(1));
   if (!index || !index->isInt())
     return false;
-  auto size = static_cast<int64_t>(elements.size());
-  int64_t place = index->toInt() + (index->toInt() < 0 ? size : 0);
-  if (place < 0 || place >= size)
+  auto place = toPlace(index->toInt(), elements.size());
+  if (!place)
     return false;
-  raise(node->output(), getLevel(elements[static_cast<size_t>(place)]));
+  raise(node->output(), getLevel(elements[*place]));
   return true;
 }
 
