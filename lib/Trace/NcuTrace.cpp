@@ -43,10 +43,10 @@ class Records {
 public:
   Records(StringRef text, char separator) : text(text), separator(separator) {}
 
-  /// Reads the next record into `fields`, which live until the next call; false
-  /// at the end. A record without an end is left out, and the line after the
-  /// one that it begins in is the next.
-  bool next(SmallVectorImpl<StringRef> &fields);
+  /// Reads the next record into `fields`, which live until the next call, and
+  /// as long as this; false at the end. A record without an end is left out,
+  /// and the line after the one that it begins in is the next.
+  bool next(SmallVectorImpl<StringRef> &fields) &;
   uint64_t damaged = 0;
 
 private:
@@ -103,7 +103,7 @@ bool Records::readField(size_t &at, StringRef &field) {
   return at >= text.size() || text[at] == separator || text[at] == '\n';
 }
 
-bool Records::next(SmallVectorImpl<StringRef> &fields) {
+bool Records::next(SmallVectorImpl<StringRef> &fields) & {
   while (position < text.size() && damaged <= kMaxDamaged) {
     fields.clear();
     unescaped.clear();
@@ -452,7 +452,8 @@ static bool beginsTable(StringRef line) {
   if (line.starts_with("{") || line.starts_with("[") || line.size() > kMaxField)
     return false;
   SmallVector<StringRef> fields;
-  return Records(line, separatorOf(line)).next(fields) && isHeader(fields);
+  Records records(line, separatorOf(line));
+  return records.next(fields) && isHeader(fields);
 }
 
 /// Where a line that begins a table starts; npos where none does.
@@ -493,7 +494,8 @@ Expected<size_t> Reader::findTable(StringRef text) {
                   kAgain);
   separator = separatorOf(text.drop_front(at));
   SmallVector<StringRef> fields;
-  Records(text.drop_front(at), separator).next(fields);
+  Records header(text.drop_front(at), separator);
+  header.next(fields);
   if (is_contained(fields, "Invocations"))
     return fail("a summary of Nsight Compute, which has no kernel by itself; "
                 "print it without --print-summary: " +
