@@ -1,6 +1,6 @@
 """What a call costs besides the program: optimize() and torch.compile side by side, in one process, on GPT-2 and an MLP.
 
-    PYTHONPATH=python python benchmarks/front_cost.py
+    PYTHONPATH=python python benchmarks/front_cost.py [mlp] [gpt2] [gpt2_half]
 
 On a CPU the program is replaced by one that does nothing, so that what is left is the cost of the call. On a GPU replays are taken
 away for that in the same way; and steps that wait for the GPU, and the host's time of steps that do not, are timed beside a bare replay
@@ -10,6 +10,7 @@ that copies the same input in and the same result out. Times are in microseconds
 import functools
 import gc
 import importlib.util
+import statistics
 import sys
 import tempfile
 import time
@@ -78,13 +79,49 @@ def bare(model, x):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         result = compiled(buffer)
+    replay = Begin(graph.replay)
 
     def step():
         buffer.copy_(x)
-        graph.replay()
+        replay()
         return result.clone()
 
-    return step
+    return step, replay
+
+
+class Begin:
+    """When the replay of a recording begins, on the host: what a call takes until then comes on top of the GPU's work in a step that waits."""
+
+    def __init__(self, replay):
+        self.replay, self.at = replay, 0.0
+
+    def __call__(self):
+        self.at = time.perf_counter()
+        self.replay()
+
+
+def begins_after(functions, begins, rounds=300):
+    """The median time from the call of each function to the beginning of its replay, with the device idle before."""
+    after = {name: [] for name in functions}
+    for _ in range(rounds):
+        for name, function in functions.items():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            function()
+            at = max(begin.at for begin in begins)
+            after[name].append((at - start) * 1e6)
+            torch.cuda.synchronize()
+    return {name: statistics.median(times) for name, times in after.items()}
+
+
+def recordings_of(backend):
+    return [
+        recording
+        for program in objects_of(backend.Program)
+        for generation in program.generations
+        if generation.captured is not None
+        for recording in generation.captured.recordings
+    ]
 
 
 def objects_of(kind):
@@ -93,11 +130,9 @@ def objects_of(kind):
 
 def take_work_away(backend):
     """Lets the backend's programs give what they gave, and compute nothing."""
+    for recording in recordings_of(backend):
+        recording.replay = lambda: None
     for program in objects_of(backend.Program):
-        for generation in program.generations:
-            if generation.captured is not None:
-                for recording in generation.captured.recordings:
-                    recording.replay = lambda: None
         compiled, frozen, given = program.compiled, program.frozen, {}
 
         def idle(*values, function=None, given=given):
@@ -165,7 +200,8 @@ def table(name, make, strategy):
         if front.unfit:
             print(f"  no shortcut: {front.unfit}")
         if DEVICE == "cuda":
-            step = bare(model, x)
+            step, bare_replay = bare(model, x)
+            own = recordings_of(backend)[-1].replay
             plain = torch.compile(model)
             waiting = least(
                 {
@@ -174,11 +210,27 @@ def table(name, make, strategy):
                     "optimize(), other inputs": changing(fast),
                     "torch.compile(backend=…)": lambda: compiled(x),
                     "torch.compile": lambda: plain(x),
+                    "bare replay, no copies": bare_replay.replay,
+                    "optimize()'s, no copies": own,
                 },
                 wait=True,
             )
             print("  a step that waits:")
             print_beside(waiting)
+            recordings = recordings_of(backend)
+            for recording in recordings:
+                recording.replay = Begin(recording.replay)
+            begins = [bare_replay, *[recording.replay for recording in recordings]]
+            before = begins_after(
+                {
+                    "bare replay": step,
+                    "optimize(), same input": lambda: fast(x),
+                    "optimize(), other inputs": changing(fast),
+                },
+                begins,
+            )
+            print("  of that, before the replay begins (median):")
+            print_beside(before)
             # The device is behind all the while.
             running = least(
                 {"bare replay": step, "optimize(), same input": lambda: fast(x)}, calls=8
@@ -204,13 +256,14 @@ def table(name, make, strategy):
 def main():
     torch.set_num_threads(1)
     print(f"PyTorch {torch.__version__}, Python {sys.version.split()[0]}, {DEVICE}; microseconds")
-    table("mlp", mlp, {"prologue": True})
-    table("gpt2", gpt2, {"prologue": True})
-    table(
-        "gpt2_half",
-        gpt2,
-        {"prologue": True, "precision": torch.float16 if DEVICE == "cuda" else torch.bfloat16},
-    )
+    half = torch.float16 if DEVICE == "cuda" else torch.bfloat16
+    tables = {
+        "mlp": (mlp, {"prologue": True}),
+        "gpt2": (gpt2, {"prologue": True}),
+        "gpt2_half": (gpt2, {"prologue": True, "precision": half}),
+    }
+    for name in sys.argv[1:] or tables:
+        table(name, *tables[name])
 
 
 if __name__ == "__main__":

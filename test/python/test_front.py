@@ -17,6 +17,7 @@ from emulated_graphs import backend_with
 from test_backend import CHANGES, STRATEGIES, Merged, errors, errors_in_threads, step
 from torch import Tensor, nn
 from torch.autograd import forward_ad
+from torch.overrides import BaseTorchFunctionMode
 
 from opprof.backend.emitted.watch import Unknown, Watch
 
@@ -359,6 +360,57 @@ def test_under_vmap_and_in_another_program(backend: ModuleType) -> None:
     for _ in range(3):
         agree(backend, fast, model, x)
     settle(backend, fast, model, x)
+
+
+def count_replays(backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One element for each replay from now on."""
+    replays: list[None] = []
+    own = backend.CapturedGraph._call
+
+    def call(self: Any, *args: Any) -> Any:
+        replays.append(None)
+        return own(self, *args)
+
+    monkeypatch.setattr(backend.CapturedGraph, "_call", call)
+    return replays
+
+
+@pytest.mark.parametrize("backend", ["graph"], indirect=True)
+def test_no_replay_where_operators_are_recorded(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would copy the input into a buffer of ours, which whoever records would have copied in each call."""
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    replays = count_replays(backend, monkeypatch)
+    traced = torch.jit.trace(fast, x, check_trace=False)
+    assert "copy_" not in str(traced.inlined_graph)
+    with BaseTorchFunctionMode():
+        fast(x)
+    assert not replays
+    settle(backend, fast, model, x)
+    assert replays
+
+
+@pytest.mark.parametrize("backend", ["graph"], indirect=True)
+def test_another_mode_costs_one_replay(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Modes are looked at while the GPU works: where they are others a replay was for nothing, but not in each call."""
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    replays = count_replays(backend, monkeypatch)
+    # As where nothing can be learned of the calls in that mode.
+    monkeypatch.setattr(backend.Front, "_compiled", lambda self, args, kwargs: self.model(*args))
+    with torch.enable_grad():
+        results = [fast(x) for _ in range(4)]
+    assert all(result.requires_grad for result in results)
+    assert len(replays) == 1
+    monkeypatch.undo()
+    for _ in range(2):
+        agree(backend, fast, model, x)
 
 
 class Results(nn.Module):

@@ -173,14 +173,12 @@ class CapturedGraph:
         if torch._C._cuda_getCurrentRawStream(self.device.index) != self.stream:
             torch.cuda.current_stream(self.device).wait_event(self.done)
 
-    def _order(self, recording: Recording) -> None:
-        """Lets the current stream come after what was begun with results that were handed out on another one and dropped since."""
-        raw = torch._C._cuda_getCurrentRawStream(self.device.index)
-        if raw != recording.raw_stream:
-            current = torch.cuda.current_stream(self.device)
-            if recording.stream is not None:
-                current.wait_stream(recording.stream)
-            recording.stream, recording.raw_stream = current, raw
+    def _order(self, recording: Recording, raw: int) -> None:
+        """Lets the current stream, `raw`, come after what was begun with results that were handed out on another one and dropped since."""
+        current = torch.cuda.current_stream(self.device)
+        if recording.stream is not None:
+            current.wait_stream(recording.stream)
+        recording.stream, recording.raw_stream = current, raw
 
     def mark(self) -> None:
         """Lets later calls, on whatever stream, come after what the current stream does so far."""
@@ -188,9 +186,11 @@ class CapturedGraph:
         self.stream = torch._C._cuda_getCurrentRawStream(self.device.index)
 
     def _copy_in(self, inputs: Sequence[torch.Tensor]) -> None:
-        sources = list(inputs)
-        for i in self.repeating:
-            sources[i] = _once(sources[i])
+        sources = inputs
+        if self.repeating:
+            sources = list(inputs)
+            for i in self.repeating:
+                sources[i] = _once(sources[i])
         if len(sources) == 1:
             self.targets[0].copy_(sources[0])
         elif sources:
@@ -198,20 +198,29 @@ class CapturedGraph:
 
     def __call__(self, inputs: Sequence[torch.Tensor], *, hand_out: bool = False) -> list[Any]:
         """One call. With `hand_out`, results are not copied where the caller has dropped those of an earlier call."""
-        with self._on_device():
+        # What comes before the replay is waited for in a step that waits: no context is made where none is needed.
+        index = self.device.index
+        if torch._C._cuda_getDevice() == index:
+            return self._call(inputs, torch._C._cuda_getCurrentRawStream(index), hand_out)
+        with torch.cuda.device(self.device):
+            return self._call(inputs, torch._C._cuda_getCurrentRawStream(index), hand_out)
+
+    def _call(self, inputs: Sequence[torch.Tensor], raw: int, hand_out: bool) -> list[Any]:
+        """One call on the device's stream `raw`, which is the current one."""
+        if raw != self.stream:
             self.wait()
-            recording = self._choose(inputs) if hand_out else self.recordings[0]
-            if recording is not self.recordings[0]:
-                self._order(recording)
-            if recording.addresses is None:
-                self._copy_in(inputs)
-            recording.replay()
-            if recording is self.recordings[0]:
-                results = _copies(recording.outputs)
-            else:
-                results = [value.detach() for value in recording.outputs]
-                replace_by_copies(results, self.copied)
-            self.mark()
+        recording = self._choose(inputs) if hand_out else self.recordings[0]
+        if raw != recording.raw_stream and recording is not self.recordings[0]:
+            self._order(recording, raw)
+        if recording.addresses is None:
+            self._copy_in(inputs)
+        recording.replay()
+        if recording is self.recordings[0]:
+            results = _copies(recording.outputs)
+        else:
+            results = [value.detach() for value in recording.outputs]
+            replace_by_copies(results, self.copied)
+        self.mark()
         return results
 
     def _choose(self, inputs: Sequence[torch.Tensor]) -> Recording:
@@ -219,14 +228,10 @@ class CapturedGraph:
         addresses = tuple(map(torch.Tensor.data_ptr, inputs))
         direct = addresses == self.last
         self.last = addresses
-        own = [r for r in self.recordings[1:] if r.addresses is None]
-        there = [r for r in self.recordings[1:] if r.addresses == addresses]
-        for recording in [*there, *([] if direct else own)]:
-            if recording.is_free():
-                if recording.is_whole():
-                    return recording
-                self.recordings.remove(recording)
-        own = [recording for recording in own if recording in self.recordings]
+        free = self._free_one(addresses) or (None if direct else self._free_one(None))
+        if free is not None:
+            return free
+        own = [recording for recording in self.recordings[1:] if recording.addresses is None]
         others = len(self.recordings) - len(own) - 1
         if (others if direct else len(own)) < self.most_handed_out and self._affords_another():
             try:
@@ -236,7 +241,16 @@ class CapturedGraph:
                 return another
             except RuntimeError:
                 self.most_handed_out = 0
-        return next((r for r in own if r.is_free() and r.is_whole()), self.recordings[0])
+        return self._free_one(None) or self.recordings[0]
+
+    def _free_one(self, addresses: tuple[int, ...] | None) -> Recording | None:
+        """A recording that reads there, or in buffers of its own, whose results nobody holds."""
+        for recording in self.recordings[1:]:
+            if recording.addresses == addresses and recording.is_free():
+                if recording.is_whole():
+                    return recording
+                self.recordings.remove(recording)
+        return None
 
     def _affords_another(self) -> bool:
         """Whether another recording would leave most of the free memory to others."""

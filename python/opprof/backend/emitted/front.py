@@ -108,6 +108,17 @@ def tensor_guards(tensors: Sequence[torch.Tensor]) -> Any:
     )
 
 
+def _runs_others() -> bool:
+    """True where somebody runs functions or operators of their own in the place of PyTorch's, which may take what the model's can't, or
+    records each of them, as a copy into a buffer of ours.
+    """
+    return bool(
+        torch._C._len_torch_function_stack()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._get_tracing_state()
+    )
+
+
 class State:
     """What PyTorch's modes are: of gradients, inference, autocast, number formats, devices."""
 
@@ -157,7 +168,10 @@ class Shortcut:
         places = {id(value): count + i for i, value in enumerate(self._held)} | leaves
         positions = [places[id(value)] for value in inputs]
         self._pick_inputs = picker(positions)
-        self._pick_data = picker(self.program.pick_data(positions))
+        data = self.program.pick_data(positions)
+        self._pick_data = picker(data)
+        # Of a model of many weights, what holds them all takes as long to make as the arguments take to look at.
+        self._held_data = [] if max(data, default=0) < count else self._held
         self._weights = self.program.pick_weights(inputs)
         self._read = self.program.pick_read(inputs)
         if any(id(value) in leaves for value in self._weights):
@@ -169,6 +183,8 @@ class Shortcut:
         self._stopping, self._stopping_watch = self._find_stopping(inputs, own)
         self._stopping_metadata = tensor_guards(self._stopping or [])
         self._build = self._builder(result, outputs, leaves)
+        # Whether the last call found PyTorch in another mode.
+        self._doubts_modes = False
 
     def _find_stopping(
         self, inputs: Sequence[Any], weights: set[int]
@@ -245,37 +261,50 @@ class Shortcut:
 
     def _holds(self) -> bool:
         """True where all that does not come with the call is as it was."""
-        return bool(self.watch.holds() and self._metadata.check(*self._fixed))
+        return bool(
+            self.state.holds() and self.watch.holds() and self._metadata.check(*self._fixed)
+        )
 
     def _is_safe(self) -> bool:
         """True where a replay can stop the device only if the model as it is would."""
         own = self._stopping
         if own is None:
             return True
-        holds = self._stopping_watch.holds()
-        return bool(holds and (not own or self._stopping_metadata.check(*own)))
+        if own and not self._stopping_metadata.check(*own):
+            return False
+        return self._stopping_watch.holds()
+
+    def _may_replay(self) -> bool:
+        """What is looked at before a replay, which is little, as a step that waits waits for it too."""
+        if self._doubts_modes or _runs_others():
+            # Each replay would be for nothing while they are others.
+            self._doubts_modes = not self.state.holds()
+            if self._doubts_modes:
+                return False
+        return self._stopping is None or self._is_safe()
 
     def call(self, leaves: Sequence[Any], *, hand_out: bool) -> tuple[bool, Any]:
         """Whether the program's result is the model's, and that."""
-        program, pool = self.program, (*leaves, *self._held)
+        program, data = self.program, (*leaves, *self._held_data)
         if program.strategy.cuda_graph:
             # It writes nothing but its own buffers otherwise: what decides is looked at while the GPU works.
-            if not self._is_safe():
+            if not self._may_replay():
                 return False, None
-            values = self._replay(self._pick_data(pool), hand_out)
+            values = self._replay(self._pick_data(data), hand_out)
             if not self._holds():
+                self._doubts_modes = not self.state.holds()
                 return False, None
             if values is None:
-                values = program(*self._pick_inputs(pool))
+                values = program(*self._pick_inputs((*leaves, *self._held)))
         elif not self._holds():
             return False, None
         else:
             generation = self._current()
             if generation is None:
-                values = program(*self._pick_inputs(pool))
+                values = program(*self._pick_inputs((*leaves, *self._held)))
             else:
                 program.state.calls += 1
-                values = program.run(generation, self._pick_data(pool))
+                values = program.run(generation, self._pick_data(data))
         return True, self._build(values, leaves)
 
     def _replay(self, data: Sequence[Any], hand_out: bool) -> list[Any] | None:
@@ -286,7 +315,7 @@ class Shortcut:
             if own is None or own.captured is None or own not in program.generations:
                 self._current()
                 return None
-            values = program.run(own, data, hand_out=hand_out)
+            values = own.captured(data, hand_out=hand_out)
             if self._current() is None:
                 return None
         program.state.calls += 1
@@ -385,7 +414,7 @@ class Front:
         self.status.calls += 1
         for shortcut in self._shortcuts:
             leaves = shortcut.signature.accepts(args, kwargs)
-            if leaves is not None and shortcut.state.holds():
+            if leaves is not None:
                 done, result = shortcut.call(leaves, hand_out=not self.copies)
                 if done:
                     self.status.shortcuts += 1

@@ -7,7 +7,7 @@ import dataclasses
 import types
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from itertools import chain, compress
 from operator import getitem, is_
 from typing import Any
 
@@ -104,7 +104,6 @@ class Watch:
         dicts = list(self._dicts.values())
         self._empty = [d for d in dicts if not d]
         self._filled = [d for d in dicts if d]
-        self._versions = list(map(_version_of, self._filled))
         items, attributes = list(self._items.values()), list(self._attributes.values())
         self._item_owners = [owner for owner, _, _ in items]
         self._item_keys = [key for _, key, _ in items]
@@ -113,36 +112,51 @@ class Watch:
         self._expected = [value for _, _, value in [*items, *attributes]]
         self._copies = [(own, tuple(own)) for own in self._lists.values()]
         self._keyed = list(self._key_owners.values())
-        self._keys = list(map(frozenset, self._keyed))
         self._missing_owners = [owner for owner, _ in self._missing.values()]
         self._missing_names = [name for _, name in self._missing.values()]
         self._objects = list(self._typed.values())
-        self._types = list(map(type, self._objects))
+        self._was = self._states()
         self._values = {}
+
+    def _states(self) -> list[Any]:
+        """Versions of dictionaries, classes of objects, and keys, in one list, as each list of its own takes a replay's time."""
+        return [
+            *map(_version_of, self._filled),
+            *map(type, self._objects),
+            *map(list, self._keyed),
+        ]
 
     def holds(self) -> bool:
         """True where nothing has changed."""
-        if (
-            any(self._empty)
-            or list(map(_version_of, self._filled)) != self._versions
-            or list(map(type, self._objects)) != self._types
-            or list(map(frozenset, self._keyed)) != self._keys
-            or any(map(hasattr, self._missing_owners, self._missing_names))
-        ):
+        if any(self._empty) or (self._states() != self._was and self._differ()):
             return False
-        try:
-            found = [
-                *map(getitem, self._item_owners, self._item_keys),
-                *map(getattr, self._attribute_owners, self._attribute_names),
-            ]
-        except (AttributeError, KeyError):
+        if self._missing_owners and any(map(hasattr, self._missing_owners, self._missing_names)):
             return False
-        return all(map(is_, found, self._expected)) and all(
+        if self._expected:
+            try:
+                found = [
+                    *map(getitem, self._item_owners, self._item_keys),
+                    *map(getattr, self._attribute_owners, self._attribute_names),
+                ]
+            except (AttributeError, KeyError):
+                return False
+            if not all(map(is_, found, self._expected)):
+                return False
+        return not self._copies or all(
             len(own) == len(was) and all(map(is_, own, was)) for own, was in self._copies
         )
 
+    def _differ(self) -> bool:
+        """True where more is different than the order of keys, which decides nothing."""
+        count = len(self._was) - len(self._keyed)
+        now, was = self._states(), self._was
+        return now[:count] != was[:count] or any(
+            frozenset(keys) != frozenset(before)
+            for keys, before in zip(now[count:], was[count:], strict=True)
+        )
+
     def of_those_that_hold(self, tensors: Sequence[torch.Tensor]) -> "Watch":
-        """The same, of modules only for those that hold one of the tensors, themselves or in a module of theirs."""
+        """Of the modules that hold one of the tensors, themselves or in a module of theirs: that they hold the same as now."""
         wanted = set(map(id, tensors))
         holding = {
             id(module)
@@ -165,10 +179,14 @@ class Watch:
 
         own = copy.copy(self)
         own._empty = list(filter(counts, self._empty))
-        dicts = [pair for pair in zip(self._filled, self._versions, strict=True) if counts(pair[0])]
-        own._filled, own._versions = [d for d, _ in dicts], [version for _, version in dicts]
-        typed = [pair for pair in zip(self._objects, self._types, strict=True) if counts(pair[0])]
-        own._objects, own._types = [o for o, _ in typed], [kind for _, kind in typed]
+        own._filled = list(filter(counts, self._filled))
+        own._objects = list(filter(counts, self._objects))
+        own._keyed, own._copies = [], []
+        own._missing_owners, own._missing_names = [], []
+        own._item_owners, own._item_keys = [], []
+        own._attribute_owners, own._attribute_names, own._expected = [], [], []
+        kept = map(counts, [*self._filled, *self._objects])
+        own._was = list(compress(self._was, kept))
         return own
 
     def knows(self, container: Any) -> bool:
