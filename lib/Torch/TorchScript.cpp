@@ -323,6 +323,8 @@ static ReadTimes read(const ReadRequest &request, const ReadFiles &files) {
   GraphFile file;
   Translator translator(graph, runner ? &*runner : nullptr, file,
                         getFileName(request.path));
+  if (request.followDevices)
+    translator.followDevices();
   translator.nameConstants(module);
   BlockRecord record = translator.translate(arguments.fixed, arguments.forms);
   translator.keepSharedMemory();

@@ -162,6 +162,12 @@ bool Translator::translateMetadata(Node *node) {
     known = static_cast<int64_t>(type->dtype);
   } else if (name == "prim::device") {
     known = c10::Device(type->device);
+    if (followsDevices) {
+      emitPython(node, "builtins.getattr",
+                 {get(first), makeKnown(std::string("device"))});
+      bind(node->output(), makeKnown(known, get(node->output())->node));
+      return true;
+    }
   } else if (name == "prim::layout" && type->layout.empty()) {
     known = static_cast<int64_t>(c10::Layout::Strided);
   } else if (name == "prim::is_cuda") {

@@ -49,6 +49,9 @@ public:
   /// Names for tensors that freezing made constants: `name` by data.
   void nameConstants(const torch::jit::Module &original);
 
+  /// Devices that are taken of tensors are so where the graph runs, too.
+  void followDevices() { followsDevices = true; }
+
   /// Says in the file which of the weights are parts of one memory, where the
   /// graph writes to one of them.
   void keepSharedMemory();
@@ -180,6 +183,7 @@ private:
   /// An enumerator stands as the tuple of its name and its value, where none
   /// comes from outside or goes there.
   bool writesEnums = true;
+  bool followsDevices = false;
   /// An object that the graph makes stands as the dictionary of its attributes,
   /// on the same condition.
   bool writesObjects = true;

@@ -25,6 +25,7 @@ class TorchScriptOptions:
     inputs: Sequence[str] = ()
     freeze: bool = False
     sandbox: bool = False
+    follow_devices: bool = False
 
     def arguments(self) -> list[str]:
         options = [f"--input={text}" for text in self.inputs]
@@ -32,6 +33,8 @@ class TorchScriptOptions:
             options.append(f"--method={self.method}")
         if self.freeze:
             options.append("--freeze")
+        if self.follow_devices:
+            options.append("--follow-devices")
         if self.sandbox:
             options.append("--sandbox")
         return options

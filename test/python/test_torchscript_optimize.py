@@ -158,6 +158,27 @@ def test_weights_are_parameters_that_can_be_moved_and_copied(tmp_path: Path) -> 
     assert all(value.is_leaf and value.requires_grad for value in moved.parameters())
 
 
+class Tagger(nn.Module):
+    """A recurrent layer makes its first state on the device of its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(8, 8, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.lstm(x)[0] + torch.arange(8, device=x.device)
+
+
+def test_devices_of_tensors_are_where_the_module_is_moved(tmp_path: Path) -> None:
+    torch.jit.script(Tagger().eval()).save(tmp_path / "model.pt")
+    options = TorchScriptOptions(inputs=["2x3x8xf32"])
+    script = load_model_script(write_archive_model(tmp_path / "model.pt", options, tmp_path / "o"))
+    model, (x,) = script.module, script.args
+    assert torch.equal(model(x), torch.jit.load(tmp_path / "model.pt")(x))
+    # As a GPU would: an operator on tensors of two devices raises.
+    assert model.to("meta")(x.to("meta")).device.type == "meta"
+
+
 class Mixed(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -32,6 +32,8 @@ opprof-translate --import-fx-json reads.
                      method is run on them, and values get the types that they
                      had; without --input nothing is run.
   --freeze           make attributes that the method does not change constants
+  --follow-devices   devices that the code takes of tensors are those of the
+                     tensors where the graph runs, not those of the run here
   --weights FILE     write the tensors that the graph takes, as safetensors
   --arguments FILE   write the tuple of what the method is called with, for
                      torch.load
@@ -105,6 +107,8 @@ static Options parseOptions(int argc, char **argv) {
       options.limits.seconds = static_cast<unsigned>(parseNumber(name, take()));
     else if (name == "--freeze" && !hasValue)
       options.request.freeze = true;
+    else if (name == "--follow-devices" && !hasValue)
+      options.request.followDevices = true;
     else if (name == "--sandbox" && !hasValue)
       options.limits.sandbox = true;
     else if (name == "--timing" && !hasValue)

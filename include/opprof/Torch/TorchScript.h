@@ -16,6 +16,9 @@ struct ReadRequest {
   /// Makes attributes that the method does not change constants, and works out
   /// what follows from them, as torch.jit.freeze does.
   bool freeze = false;
+  /// Takes a device that the code takes of a tensor from that tensor where the
+  /// graph runs, which may be elsewhere than it was read.
+  bool followDevices = false;
   /// Operators that the archive's code calls by name, to be looked for before
   /// it is compiled.
   std::vector<std::string> operators;

@@ -8,6 +8,7 @@ import copy
 import os
 import runpy
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +138,9 @@ def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path
         script.args = _with_whole_numbers(script)
         name = f"{script.name}_model"
         bytecode, weights = scratch / f"graph{MLIR_BYTECODE}", scratch / f"weights{SAFETENSORS}"
+        # The module may be moved before it is called.
+        write_graph(archive, graph, replace(options, follow_devices=True), weights)
         import_graph(graph, bytecode)
-        write_graph(archive, graph, options, weights)
         program = run_tool("opprof-translate", ["--emit-python", bytecode]).decode()
         emitted = scratch / "program.py"
         emitted.write_text(program, encoding="utf-8")
