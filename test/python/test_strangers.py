@@ -795,6 +795,19 @@ def test_schemas_are_kept_of_every_version_that_is_tried() -> None:
     assert of["aten.align_as.default"] == ["2.12", "2.11", "2.10", "2.9"]
 
 
+def test_jobs_in_containers_find_their_workspace() -> None:
+    """A cache saved where nothing was written is empty, and git refuses to list files of another user's checkout."""
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+    _, *jobs = re.split(r"^  \w+:$", workflow.partition("\njobs:\n")[2], flags=re.M)
+    contained = [job for job in jobs if "\n    container: " in job]
+    assert len(contained) == 2
+    for job in contained:
+        assert "${{ github.workspace" not in job
+        assert "CCACHE_DIR=$GITHUB_WORKSPACE/.ccache" in job
+        trusts = job.index('safe.directory "$GITHUB_WORKSPACE"')
+        assert job.index("actions/checkout") < trusts < job.index("run: .ci/")
+
+
 def blocks(page: str) -> list[str]:
     """The Python that a page shows."""
     return re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
