@@ -4,8 +4,7 @@
     python benchmarks/graph_scale.py --generate layers 1000000 graph.json     # only writes a graph
 
 Three kinds of graph: many small layers, a few large ones, and one without any repeat. A fourth, only where it is named (--kinds branches), is a
-`cond` in every six nodes, each with two bodies of its own, whose names take time with the square of their number to look up: 24,000 nodes
-are 4,000 of them. The verifier is off for all three readers.
+`cond` in every six nodes, each with two bodies of its own, which readers find by name in one table: 24,000 nodes are 4,000 of them. The verifier is off for all three readers.
 The exponent is the slope of time over nodes in logarithms: 1 is linear.
 """
 

@@ -786,6 +786,33 @@ def test_exported_nodes_are_held_against_their_values(compiled: Compiled) -> Non
     assert any(text.endswith(f"not of {gelu}") for text in refuted.wrong)
 
 
+def test_memory_that_nothing_was_written_to_has_no_value_to_judge() -> None:
+    def node(name: str, target: str, *args: Any) -> dict[str, Any]:
+        return {"name": name, "op": "call_function", "target": target, "args": args, "kwargs": {}}
+
+    graph = {
+        "name": "main",
+        "inputs": [{"name": "x"}],
+        "nodes": [
+            node("made", "aten.empty.memory_format", [3]),
+            node("filled", "aten.copy.default", {"node": "made"}, {"node": "x"}),
+            node("sum_1", "aten.sum.default", {"node": "filled"}),
+        ],
+        "outputs": [{"value": {"node": "sum_1"}}],
+    }
+    trace = GraphRunner({"types": [], "graphs": [graph]}, lambda *_: None).run([torch.ones(3)])
+    (filled,) = trace.of["", "filled"]
+    run = Observed(trace, [], {"empty_like": (frozenset({filled}), [], True)})
+    origin = [{"graph": "main", "stage": "export", "name": "empty_like"}]
+
+    def judged(name: str) -> int:
+        launch = {"nodes": [{"name": name, "from": origin}]}
+        return judge_exported({"alignment": {"graph": "main"}, "launches": [launch]}, [run]).judged
+
+    assert judged("made") == 0
+    assert judged("sum_1") == 1
+
+
 def test_what_is_checked_and_returned_is_not_only_checked() -> None:
     def node(name: str, target: str, *args: str) -> dict[str, Any]:
         given = [{"node": arg} for arg in args]

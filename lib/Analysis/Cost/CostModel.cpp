@@ -184,8 +184,12 @@ static WorkKind getListedKind(StringRef name) {
       .Cases({"device_put", "inductor_random", "inductor_seeds",
               "inductor_lookup_seed", "inductor_randint"},
              WorkKind::Movement)
-      .Cases({"embedding_dense_backward", "index_add", "scatter_add"},
+      .Cases({"embedding_dense_backward", "index_add", "scatter_add",
+              "index_reduce"},
              WorkKind::Reduction)
+      .Cases({"masked_scatter", "masked_scatter_backward", "_assert_async",
+              "_functional_assert_async"},
+             WorkKind::Movement)
       .Cases({"full", "full_like", "zeros", "zeros_like", "ones", "ones_like",
               "new_zeros", "new_full", "new_ones"},
              WorkKind::Movement)
@@ -716,7 +720,22 @@ static Count getBagFlops(StringRef name, ArrayRef<TensorShape> inputs) {
                   multiply(inputs[1].getNumElements(), getSize(inputs[0], -1)));
 }
 
+/// Reductions into places that data gives, (self, dim, index, source): what is
+/// added is in the source, or as much of it as there are places.
+static bool isScatteredReduction(StringRef name) {
+  return name == "scatter_add" || name == "scatter_reduce" ||
+         name == "index_add" || name == "index_reduce";
+}
+
+static Count getScatteredFlops(StringRef name, ArrayRef<TensorShape> inputs) {
+  if (inputs.size() < 3)
+    return std::nullopt;
+  return inputs[name.starts_with("index_") ? 2 : 1].getNumElements();
+}
+
 static Count getReductionFlops(StringRef name, const OperatorCall &call) {
+  if (isScatteredReduction(name))
+    return getScatteredFlops(name, call.inputs);
   if (name.starts_with("_fft_"))
     return getFourierFlops(name, call);
   if (name.contains("dist"))

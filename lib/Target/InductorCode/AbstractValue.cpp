@@ -128,6 +128,8 @@ static std::optional<double> applyUnary(StringRef name, double x) {
           .Case("floor", [](double x) { return x - 0.31; })
           .Case("ceil", [](double x) { return x + 0.37; })
           .Case("trunc", [](double x) { return 0.93 * x; })
+          .Case("imag",
+                [](double x) { return 0.2 * x + std::cos(2.5 * x + 0.4); })
           .Case("rand", [](double x) { return 0.5 + 0.3 * std::sin(7 * x); })
           .Case("randn", [](double x) { return std::sin(5 * x) + 0.1; })
           .Default(nullptr);

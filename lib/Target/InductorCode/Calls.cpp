@@ -382,6 +382,15 @@ static Value forgetLayout(Value value) {
   return value;
 }
 
+/// Views whose first element is that of what they show.
+static bool keepsFirst(StringRef family) {
+  return StringSwitch<bool>(family)
+      .Cases({"alias", "detach", "view", "reshape", "_unsafe_view"}, true)
+      .Cases({"permute", "transpose", "t", "unsqueeze", "squeeze"}, true)
+      .Cases({"expand", "view_as_real", "view_as_complex", "_conj"}, true)
+      .Default(false);
+}
+
 /// extern_kernels.mm(…), torch.ops.aten.sort.default(…)
 std::optional<Value> Interpreter::callOperator(const Expr &expr, StringRef name,
                                                Frame &frame, bool &known) {
@@ -395,8 +404,15 @@ std::optional<Value> Interpreter::callOperator(const Expr &expr, StringRef name,
     return launchLibrary(expr, name, LaunchKind::Collective,
                          LaunchCategory::Collective, frame);
   SmallVector<const Expr *> args = expr.positional();
-  if (isViewTarget(target) && !args.empty())
-    return forgetLayout(evaluate(*args[0], frame, known));
+  if (isViewTarget(target) && !args.empty()) {
+    Value from = evaluate(*args[0], frame, known);
+    // Others are counted in elements of another size or order.
+    bool isStart = from.offset == 0 && keepsFirst(opFamily(target));
+    Value view = forgetLayout(std::move(from));
+    if (isStart)
+      view.offset = 0;
+    return view;
+  }
   return launchLibrary(expr, name, LaunchKind::Fallback, LaunchCategory::Extern,
                        frame);
 }

@@ -181,14 +181,43 @@ AbstractValue GraphRunner::evaluateFirst(uint32_t node) {
   return evaluate(node, Place(results[0].shape.size(), 0.0));
 }
 
+AbstractValue GraphRunner::evaluateAt(uint32_t node, double offset) {
+  std::optional<Place> shape = shapeOf(node);
+  if (!shape || offset != std::floor(offset))
+    return AbstractValue::unknown();
+  return evaluate(node, placeAt(offset, *shape));
+}
+
+/// The number of a given value's element: in row-major order, and between
+/// elements in that of memory, as a kernel knows no other.
+std::optional<double> GraphRunner::offsetIn(uint32_t node,
+                                            const Place &place) const {
+  if (all_of(place, [](double at) { return at == 0; }))
+    return 0;
+  std::optional<Place> shape = shapeOf(node);
+  if (!shape || shape->size() != place.size())
+    return std::nullopt;
+  bool isElement =
+      all_of(place, [](double at) { return at == std::floor(at); });
+  if (isElement || !layouts)
+    return offsetAt(place, *shape);
+  auto it = layouts->find(graph.twin[node]);
+  if (it == layouts->end())
+    return offsetAt(place, *shape);
+  if (it->second.size() != place.size())
+    return std::nullopt;
+  double offset = 0;
+  for (auto [at, step] : zip(place, it->second))
+    offset += at * step;
+  return offset;
+}
+
 AbstractValue GraphRunner::evaluate(uint32_t node, const Place &place) {
   if (held.contains(node)) {
-    std::optional<Place> shape = shapeOf(node);
-    bool isFirst = all_of(place, [](double at) { return at == 0; });
-    if (!isFirst && (!shape || shape->size() != place.size()))
+    std::optional<double> offset = offsetIn(node, place);
+    if (!offset)
       return AbstractValue::unknown();
-    AbstractValue value =
-        given(graph, node, isFirst ? 0 : offsetAt(place, *shape), draw);
+    AbstractValue value = given(graph, node, *offset, draw);
     if (!withoutBias || !withoutBias->contains(node))
       return value;
     // (input, weight, bias, …): a number for each channel.
@@ -388,6 +417,13 @@ std::optional<AbstractValue> GraphRunner::evaluateView(uint32_t at,
     return evaluate(*operand, place);
   if (!graph.isView(at))
     return std::nullopt;
+  if (family == "view_as_real") {
+    if (place.empty() || (place.back() != 0 && place.back() != 1))
+      return AbstractValue::unknown();
+    AbstractValue number =
+        evaluate(*operand, Place(place.begin(), place.end() - 1));
+    return place.back() == 0 ? number : applyOperator("imag", number);
+  }
   bool isFirst = all_of(place, [](double at) { return at == 0; });
   bool isReshape = StringSwitch<bool>(family)
                        .Cases({"view", "reshape", "_unsafe_view"}, true)

@@ -40,10 +40,18 @@ public:
   /// Which of several draws of places it is evaluated for.
   unsigned draw = 0;
 
+  /// By the first of its twins: the steps of a value that is read at places
+  /// between elements, as what stands for one that data gives may be. None
+  /// where it is read in several layouts. May be null: row-major order.
+  using Layouts = llvm::DenseMap<uint32_t, Place>;
+  const Layouts *layouts = nullptr;
+
   /// The node's value at a place of its shape.
   AbstractValue evaluate(uint32_t node, const Place &place);
   /// At its first element.
   AbstractValue evaluateFirst(uint32_t node);
+  /// At the element of that number in row-major order.
+  AbstractValue evaluateAt(uint32_t node, double offset);
   /// What stands for element `offset` of a node's given value, in row-major
   /// order. Twins have one value in each draw.
   static AbstractValue given(const IndexedGraph &graph, uint32_t node,
@@ -58,6 +66,7 @@ public:
   static Place stepsOf(llvm::ArrayRef<double> shape);
 
 private:
+  std::optional<double> offsetIn(uint32_t node, const Place &place) const;
   AbstractValue evaluateCall(uint32_t node, const Place &place);
   std::optional<AbstractValue> evaluateView(uint32_t node, const Place &place);
   AbstractValue evaluateStrided(uint32_t node, uint32_t operand,

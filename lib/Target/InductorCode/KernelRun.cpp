@@ -18,6 +18,8 @@ static constexpr size_t kMaxSteps = 400'000;
 /// Expressions within one another.
 static constexpr unsigned kMaxRunNesting = 1000;
 static constexpr unsigned kMaxCalls = 64;
+/// How often what was stored to a place is told from what was before.
+static constexpr unsigned kMaxRounds = 8;
 
 namespace {
 struct BodyValue {
@@ -37,7 +39,7 @@ public:
   KernelRunner(const KernelBody &body, ArrayRef<KernelArgument> arguments,
                KernelMemory &memory)
       : body(body), arguments(arguments), memory(memory),
-        readBack(arguments.size()) {}
+        rounds(arguments.size()), readBack(arguments.size()) {}
 
   KernelResult run();
 
@@ -78,6 +80,7 @@ private:
   BodyValue loadFrom(const BodyValue &pointer);
   BodyValue loadAnywhere(const BodyValue &pointer);
   bool shareMemory(unsigned first, unsigned second) const;
+  void addReadBack(const KernelStore &item, SmallBitVector &loaded) const;
   void addOtherTurns(unsigned parameter, BodyValue &value) const;
   BodyValue readPlain(BodyValue value);
   BodyValue combine(AbstractValue value, ArrayRef<BodyValue> from);
@@ -96,7 +99,9 @@ private:
   KernelMemory &memory;
   StringMap<Variable> variables;
   SmallVector<Loop> loops;
-  std::vector<KernelStore> stores;
+  std::vector<KernelStore> stores, overwritten;
+  /// By parameter: the round of what is stored through it.
+  SmallVector<unsigned> rounds;
   SmallBitVector read, readBack, divided;
   bool readsByData = false;
   std::optional<BodyValue> returned;
@@ -134,6 +139,13 @@ bool KernelRunner::shareMemory(unsigned first, unsigned second) const {
          (storage >= 0 && storage == arguments[second].storage);
 }
 
+void KernelRunner::addReadBack(const KernelStore &item,
+                               SmallBitVector &loaded) const {
+  unsigned bit = getReadBackBit(arguments.size(), item.parameter, item.round);
+  loaded.resize(std::max<size_t>(loaded.size(), bit + 1));
+  loaded.set(bit);
+}
+
 /// What is read by a name of its own may hold more than the store that the
 /// first element is from.
 void KernelRunner::addOtherTurns(unsigned parameter, BodyValue &value) const {
@@ -160,14 +172,15 @@ void KernelRunner::addOtherTurns(unsigned parameter, BodyValue &value) const {
 BodyValue KernelRunner::loadAnywhere(const BodyValue &pointer) {
   size_t count = arguments.size();
   BodyValue out = combine(AbstractValue::unknown(), pointer);
-  out.loaded.resize(std::max<size_t>(out.loaded.size(), 2 * count));
+  out.loaded.resize(std::max<size_t>(out.loaded.size(), count));
   bool isWritten = false;
-  for (const KernelStore &item : stores) {
+  for (KernelStore &item : stores) {
     if (!shareMemory(item.parameter, pointer.parameter))
       continue;
     isWritten = true;
-    if (memory.reload(item.parameter, 0)) {
-      out.loaded.set(count + item.parameter);
+    item.isReadBack = true;
+    if (memory.reload(item.parameter, item.round, 0)) {
+      addReadBack(item, out.loaded);
       continue;
     }
     out.loaded |= item.loaded;
@@ -192,7 +205,7 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
   unsigned writer = 0;
   size_t count = arguments.size();
   SmallBitVector written(count);
-  for (const KernelStore &item : reverse(stores)) {
+  for (KernelStore &item : reverse(stores)) {
     const KernelArgument &to = arguments[item.parameter];
     if (!shareMemory(item.parameter, pointer.parameter))
       continue;
@@ -203,10 +216,10 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
     if (!memory.mayHold(item.parameter, inside))
       continue;
     if (std::optional<AbstractValue> value =
-            memory.reload(item.parameter, inside)) {
+            memory.reload(item.parameter, item.round, inside)) {
+      item.isReadBack = true;
       BodyValue out = combine(*value, pointer);
-      out.loaded.resize(std::max<size_t>(out.loaded.size(), 2 * count));
-      out.loaded.set(count + item.parameter);
+      addReadBack(item, out.loaded);
       return out;
     }
     if (!isWritten)
@@ -234,10 +247,13 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
   // What it reads in other turns of the loop.
   out.loaded.resize(std::max(out.loaded.size(), written.size()));
   out.loaded |= written;
-  if (isWritten)
+  if (isWritten) {
     readBack.set(writer);
-  else
+    for (KernelStore &item : stores)
+      item.isReadBack |= item.parameter == writer;
+  } else {
     out.value = memory.load(pointer.parameter, pointer.value.number);
+  }
   return out;
 }
 
@@ -248,8 +264,9 @@ BodyValue KernelRunner::readPlain(BodyValue value) {
 }
 
 void KernelRunner::store(const BodyValue &pointer, BodyValue value) {
-  KernelStore item{pointer.parameter, pointer.value.number, value.value,
-                   value.loaded};
+  KernelStore item{pointer.parameter, pointer.value.number,
+                   value.value,       value.loaded,
+                   /*round=*/0,       /*isReadBack=*/false};
   // Where data says where to: it may be anywhere.
   if (!pointer.value.known || pointer.value.isData) {
     item.value = AbstractValue::unknown();
@@ -263,8 +280,14 @@ void KernelRunner::store(const BodyValue &pointer, BodyValue value) {
         other.loaded |= item.loaded;
       }
   }
+  unsigned &round = rounds[item.parameter];
+  item.round = round;
   for (KernelStore &other : stores)
     if (other.parameter == item.parameter && other.offset == item.offset) {
+      if (other.isReadBack && round < kMaxRounds) {
+        overwritten.push_back(std::move(other));
+        item.round = ++round;
+      }
       other = std::move(item);
       return;
     }
@@ -947,8 +970,9 @@ KernelResult KernelRunner::run() {
   // A kernel that is only read in part proves nothing.
   if (steps > kMaxSteps)
     return {};
-  return {std::move(stores), std::move(read), std::move(readBack), readsByData,
-          std::move(divided)};
+  return {std::move(stores), std::move(overwritten),
+          std::move(read),   std::move(readBack),
+          readsByData,       std::move(divided)};
 }
 
 KernelResult opprof::inductor::runKernel(const KernelBody &body,

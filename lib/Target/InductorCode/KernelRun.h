@@ -28,9 +28,21 @@ struct KernelStore {
   double offset;
   AbstractValue value;
   /// Parameters that the value was loaded through; past their number, those
-  /// through which it was read back (see KernelMemory::reload).
+  /// through which it was read back (see getReadBackBit).
   llvm::SmallBitVector loaded;
+  /// How often the kernel had read back, and written over, what it stored
+  /// through the parameter before.
+  unsigned round = 0;
+  /// It is read at other places than the first, or was found by `reload`.
+  bool isReadBack = false;
 };
+
+/// Where `KernelStore::loaded` has what was stored through a parameter, of a
+/// kernel with so many.
+inline unsigned getReadBackBit(size_t count, unsigned parameter,
+                               unsigned round) {
+  return count * (1 + round) + parameter;
+}
 
 /// The memory behind a kernel's arguments. Offsets are in elements from where
 /// the argument of a parameter points.
@@ -42,9 +54,9 @@ public:
   /// It is read at a place that is not known.
   virtual void touch(unsigned parameter) {}
   /// What the kernel itself stored there before, where that is known of all
-  /// that it stored through the parameter.
+  /// that it stored through the parameter in that round.
   virtual std::optional<AbstractValue> reload(unsigned parameter,
-                                              double offset) {
+                                              unsigned round, double offset) {
     return std::nullopt;
   }
   /// Whether the offset may be one of the argument's elements: others may lie
@@ -57,6 +69,8 @@ public:
 struct KernelResult {
   /// The last value stored to each place, in the order of first stores.
   std::vector<KernelStore> stores;
+  /// Those that were read back before another took their place.
+  std::vector<KernelStore> overwritten;
   /// Parameters through which it takes what was in memory before.
   llvm::SmallBitVector read;
   /// Parameters through which it stored what it then reads at other places

@@ -167,6 +167,37 @@ static std::optional<SmallVector<double, 4>> placeIn(const Layout &layout,
   return out;
 }
 
+static bool isContiguous(const Layout &layout) {
+  int64_t step = 1;
+  for (size_t i = layout.sizes.size(); i-- > 0;) {
+    if (layout.sizes[i] != 1 && layout.strides[i] != step)
+      return false;
+    step *= layout.sizes[i];
+  }
+  return true;
+}
+
+/// The steps in memory between elements of the region's node; none where they
+/// are not known.
+std::optional<SmallVector<double, 4>>
+Joiner::stepsOf(const HeldRegion &region, const IndexedGraph &graph) const {
+  auto sizes = [&](const Dim &dim) { return sizeOf(dim); };
+  std::optional<Layout> layout = layoutOf(region.info, sizes);
+  const std::vector<TensorInfo> &results = graph[region.node].results;
+  if (!layout || results.size() != 1)
+    return std::nullopt;
+  TensorInfo rowMajor = results.front();
+  rowMajor.stride.clear();
+  std::optional<Layout> own = layoutOf(rowMajor, sizes);
+  if (!own)
+    return std::nullopt;
+  if (isContiguous(*layout))
+    return SmallVector<double, 4>(own->strides.begin(), own->strides.end());
+  if (own->sizes != layout->sizes)
+    return std::nullopt;
+  return SmallVector<double, 4>(layout->strides.begin(), layout->strides.end());
+}
+
 /// The number of an element in row-major order, given its place in storage.
 std::optional<double> Joiner::offsetIn(const HeldRegion &region,
                                        double place) const {
@@ -179,14 +210,8 @@ std::optional<double> Joiner::offsetIn(const HeldRegion &region,
   std::optional<Layout> layout = layoutOf(region.info, sizes);
   if (!layout)
     return std::nullopt;
-  int64_t step = 1;
-  bool isContiguous = true;
-  for (size_t i = layout->sizes.size(); i-- > 0;) {
-    isContiguous &= layout->sizes[i] == 1 || layout->strides[i] == step;
-    step *= layout->sizes[i];
-  }
   // What is gathered by data is at no whole number, and in no place.
-  if (isContiguous)
+  if (isContiguous(*layout))
     return inside;
   auto at = placeIn(*layout, inside);
   if (!at)

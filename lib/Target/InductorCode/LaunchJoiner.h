@@ -127,6 +127,12 @@ struct IndexedGraph {
     }
     return false;
   }
+  /// Whether its one result has complex numbers.
+  bool isComplex(uint32_t i) const {
+    const std::vector<TensorInfo> &results = graph->nodes[i].results;
+    return results.size() == 1 &&
+           llvm::StringRef(results.front().dtype).starts_with("complex");
+  }
   bool isClone(uint32_t i) const {
     return family[i] == "clone" && !graph->nodes[i].operands.empty();
   }
@@ -322,6 +328,8 @@ private:
   const HeldRegion *findRegionAt(const LaunchOperand &operand, double offset,
                                  const IndexedGraph &graph) const;
   std::optional<double> offsetIn(const HeldRegion &region, double place) const;
+  std::optional<llvm::SmallVector<double, 4>>
+  stepsOf(const HeldRegion &region, const IndexedGraph &graph) const;
   bool mayHold(const TensorInfo &info, double offset) const;
   bool overlaps(const HeldRegion &region, const LaunchOperand &operand) const;
   void writeRegion(const LaunchOperand &operand, HeldRegion region);

@@ -144,6 +144,11 @@ static bool sameDims(ArrayRef<Dim> a, ArrayRef<Dim> b) {
   return a.size() == b.size() && a == b;
 }
 
+/// Operators that write to the places that a tensor gives.
+static bool isScatter(StringRef family) {
+  return family.starts_with("index_put") || family.starts_with("scatter");
+}
+
 /// What speaks for this of several nodes that have the value.
 static int scoreMatch(const GraphNode &node, const LaunchOperand &operand,
                       bool isRecorded, bool isNew, bool isTaken) {
@@ -200,7 +205,8 @@ private:
   void holdOtherParts();
   AbstractValue load(unsigned parameter, double offset) override;
   void touch(unsigned parameter) override;
-  std::optional<AbstractValue> reload(unsigned parameter,
+  std::optional<double> elementAt(const HeldRegion &region, double place);
+  std::optional<AbstractValue> reload(unsigned parameter, unsigned round,
                                       double offset) override;
   bool mayHold(unsigned parameter, double offset) override;
   bool holdsOthers(unsigned parameter) override {
@@ -250,6 +256,9 @@ private:
   bool isRecorded = false;
   /// By parameter: the nodes whose values were read through it.
   DenseMap<unsigned, std::set<uint32_t>> readBy;
+  /// Of values that are read at places between elements, as what stands for a
+  /// place that data gives may be: how they lie in memory.
+  GraphRunner::Layouts layouts;
   /// Launches that stored a part of a value that is read.
   DenseSet<uint32_t> begunBy;
   /// What may be stored, and the views of that.
@@ -259,8 +268,11 @@ private:
   /// There is more of that than was searched.
   bool isCut = false;
   LaunchProof proof;
-  /// By parameter: the node whose value the kernel stored there and reads back.
-  DenseMap<unsigned, uint32_t> readBack;
+  /// By parameter and round: the node whose value the kernel stored there and
+  /// reads back.
+  DenseMap<std::pair<unsigned, unsigned>, uint32_t> readBack;
+  /// Of constants that begin alike, all nodes that it may be.
+  DenseMap<std::pair<unsigned, unsigned>, SmallVector<uint32_t, 2>> constants;
   /// What is held only because the kernel computed it itself.
   SmallVector<uint32_t> ownValues;
   /// Which draw of places the kernel is run for, and the further ones where
@@ -326,22 +338,45 @@ void KernelProver::holdOtherParts() {
   }
 }
 
+/// The number of the element of the region's node that stands at a place of
+/// its storage; between elements, that of the place.
+std::optional<double> KernelProver::elementAt(const HeldRegion &region,
+                                              double place) {
+  if (place == std::floor(place) || region.node == kNoNode || !region.offset)
+    return joiner.offsetIn(region, place);
+  auto steps = joiner.stepsOf(region, graph);
+  if (!steps)
+    return std::nullopt;
+  auto [it, isNew] = layouts.try_emplace(graph.twin[region.node], *steps);
+  if (!isNew && it->second != *steps)
+    it->second.clear();
+  return place - double(*region.offset);
+}
+
 /// What memory holds before the launch.
 AbstractValue KernelProver::load(unsigned parameter, double offset) {
   const LaunchOperand *operand = byParameter[parameter];
   if (!operand || operand->storage < 0 || !operand->offset)
     return AbstractValue::unknown();
   const HeldRegion *region = joiner.findRegionAt(*operand, offset, graph);
+  double place = double(*operand->offset) + offset;
+  // Kernels read complex numbers as pairs of others.
+  bool isPair =
+      region && region->node != kNoNode && graph.isComplex(region->node);
+  bool isSecond = isPair && std::fmod(place, 2) == 1;
+  if (isPair)
+    place = (place - isSecond) / 2;
   std::optional<double> inside =
-      region ? joiner.offsetIn(*region, double(*operand->offset) + offset)
-             : std::nullopt;
+      region ? elementAt(*region, place) : std::nullopt;
   if (!inside)
     return AbstractValue::unknown();
+  auto value = [&] {
+    AbstractValue at = GraphRunner::given(graph, region->node, *inside, draw);
+    return isSecond ? applyOperator("imag", at) : at;
+  };
   // The first draw says what is read.
   if (draw)
-    return region->node == kNoNode
-               ? AbstractValue::unknown()
-               : GraphRunner::given(graph, region->node, *inside, draw);
+    return region->node == kNoNode ? AbstractValue::unknown() : value();
   proof.sure &= region->sure;
   if (region->node != kNoNode) {
     hold(parameter, *region);
@@ -352,7 +387,7 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
         if (&other != region && other.node != kNoNode &&
             other.graph == &graph && joiner.overlaps(other, *operand))
           hold(parameter, other);
-    return GraphRunner::given(graph, region->node, *inside);
+    return value();
   }
   if (*inside != 0 || !region->first.known)
     return AbstractValue::unknown();
@@ -412,6 +447,7 @@ Runners KernelProver::makeRunners(GraphRunner::Sizes sizes) const {
   for (GraphRunner *runner : {&made.runner, &made.unrolled}) {
     runner->withoutBias = &proof.withoutBias;
     runner->draw = draw;
+    runner->layouts = &layouts;
     runner->unrollsWhole = body.language == KernelBody::Triton;
   }
   made.unrolled.unrolls = true;
@@ -427,10 +463,14 @@ std::optional<bool> KernelProver::agreesAgain(
   constexpr double kTolerance = 1e-3;
   bool isKnown = !dividesOthers;
   for (const std::unique_ptr<Redraw> &again : redraws) {
-    auto stored = find_if(again->result.stores, [&](const KernelStore &item) {
-      return item.parameter == store.parameter && item.offset == store.offset;
-    });
-    if (stored == again->result.stores.end() || !stored->value.known) {
+    const KernelStore *stored = nullptr;
+    for (const auto *stores :
+         {&again->result.stores, &again->result.overwritten})
+      for (const KernelStore &item : *stores)
+        if (item.parameter == store.parameter && item.offset == store.offset &&
+            item.round == store.round)
+          stored = &item;
+    if (!stored || !stored->value.known) {
       isKnown = false;
       continue;
     }
@@ -752,19 +792,35 @@ void KernelProver::dropBegun() {
   }
 }
 
-std::optional<AbstractValue> KernelProver::reload(unsigned parameter,
-                                                  double offset) {
-  auto it = readBack.find(parameter);
-  if (it == readBack.end())
+std::optional<AbstractValue>
+KernelProver::reload(unsigned parameter, unsigned round, double offset) {
+  auto it = readBack.find({parameter, round});
+  auto constant = constants.find({parameter, round});
+  if (it == readBack.end() && constant == constants.end())
     return std::nullopt;
   const LaunchOperand &operand = *byParameter[parameter];
   HeldRegion region;
   region.offset = operand.offset;
   region.info = operand.info;
+  if (it != readBack.end())
+    region.node = it->second;
   std::optional<double> inside =
-      joiner.offsetIn(region, double(*operand.offset) + offset);
-  return inside ? GraphRunner::given(graph, it->second, *inside, draw)
-                : AbstractValue::unknown();
+      elementAt(region, double(*operand.offset) + offset);
+  if (!inside)
+    return AbstractValue::unknown();
+  if (it != readBack.end())
+    return GraphRunner::given(graph, it->second, *inside, draw);
+  // Whichever of them it is, where all have one value there.
+  auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
+  GraphRunner runner(graph, proof.held, sizes);
+  std::optional<AbstractValue> value;
+  for (uint32_t node : constant->second) {
+    AbstractValue at = runner.evaluateAt(node, *inside);
+    if (!at.known || at.isData || (value && !value->agrees(at)))
+      return AbstractValue::unknown();
+    value = at;
+  }
+  return value;
 }
 
 bool KernelProver::mayHold(unsigned parameter, double offset) {
@@ -844,7 +900,27 @@ bool KernelProver::runOnce() {
   isComplete = true;
   // By operand: what is stored there, and its node.
   std::vector<std::tuple<size_t, const KernelStore *, Match>> stored;
-  std::vector<std::pair<unsigned, Match>> settled;
+  std::vector<std::pair<const KernelStore *, Match>> settled;
+  auto isUnsettled = [&](const KernelStore &store) {
+    std::pair<unsigned, unsigned> key = {store.parameter, store.round};
+    return store.isReadBack && !readBack.contains(key) &&
+           !constants.contains(key);
+  };
+  auto settle = [&](const KernelStore &store, const Match &match) {
+    // What is scattered has no value of its own: the one scatter that comes
+    // from all that goes into it is what is read back.
+    bool isScattered = store.offset == -1 && match.node != kNoNode &&
+                       isScatter(graph.family[match.node]) &&
+                       match.rivals.empty();
+    bool isOne = match.areRivalsEqual || !store.value.isData;
+    if ((match.agrees || isScattered) && !match.isDoubtful && isOne)
+      settled.push_back({&store, match});
+  };
+  for (const KernelStore &store : result.overwritten) {
+    const LaunchOperand *operand = byParameter[store.parameter];
+    if (store.offset == 0 && operand && operand->offset && isUnsettled(store))
+      settle(store, findMatch(*operand, store, runner, unrolled));
+  }
   SmallVector<uint32_t> guessed;
   for (auto [i, operand] : enumerate(work.from.operands)) {
     if (proof.outputs[i] != kNoNode || begun.contains(i))
@@ -867,15 +943,14 @@ bool KernelProver::runOnce() {
     }
     if (!proof.firsts[i].known)
       proof.firsts[i] = store->value;
-    bool isReadBack = result.readBack.test(operand.parameter) &&
-                      !readBack.contains(operand.parameter) && operand.offset;
+    bool isReadBack = isUnsettled(*store) && operand.offset;
     if (!isLive && !isReadBack) {
       addAsserted(operand, *store, runner, unrolled);
       continue;
     }
     Match best = findMatch(operand, *store, runner, unrolled);
-    if (isReadBack && best.agrees && !best.isDoubtful && best.areRivalsEqual)
-      settled.push_back({operand.parameter, best});
+    if (isReadBack)
+      settle(*store, best);
     if (!isLive)
       continue;
     // What is only guessed is nobody else's in this run of the kernel.
@@ -915,10 +990,18 @@ bool KernelProver::runOnce() {
   }
   if (isComplete)
     return false;
-  for (auto &[parameter, match] : settled) {
+  for (auto &[store, match] : settled) {
+    std::pair<unsigned, unsigned> key = {store->parameter, store->round};
+    std::set<uint32_t> &from = readBy[getReadBackBit(
+        arguments.size(), store->parameter, store->round)];
+    if (!match.areRivalsEqual) {
+      constants[key].push_back(match.node);
+      append_range(constants[key], match.rivals);
+      continue;
+    }
     add(match);
-    readBack[parameter] = match.node;
-    readBy[arguments.size() + parameter] = {graph.twin[match.node]};
+    readBack[key] = match.node;
+    from = {graph.twin[match.node]};
     for (uint32_t same : findSame(match.node, graph))
       if (proof.held.insert(same).second)
         ownValues.push_back(same);

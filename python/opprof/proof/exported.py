@@ -114,6 +114,10 @@ def _held(program: torch.export.ExportedProgram, target: str) -> Any:
     return program.constants[target]
 
 
+#: Operators that make memory, and no value.
+_UNWRITTEN = {"aten.empty", "aten.empty_strided", "aten.empty_like", "aten.empty_permuted"}
+
+
 @dataclass
 class ExportedVerdict:
     """How many ties of post-grad nodes to exported nodes were judged, and which are wrong."""
@@ -178,6 +182,9 @@ def _is_tied(key: tuple[str, str], origin: str, run: Observed) -> bool | None:
         return True
     # What only asserts has no part in the value.
     if run.trace.only_asserts(mine):
+        return None
+    # Memory that nothing was written to holds any numbers.
+    if mine and all(run.trace.steps[n].operator in _UNWRITTEN for n in mine):
         return None
     operands = frozenset().union(*holders)
     needed, enough = Derivation(run.trace, set(operands - value), set()).needs(value)

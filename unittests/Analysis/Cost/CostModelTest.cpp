@@ -149,6 +149,37 @@ TEST(CostModel, GroupedAndScaledProducts) {
   EXPECT_EQ(getWorkKind("aten._grouped_mm.default"), WorkKind::Matrix);
 }
 
+// What is added is in the source, however large the result is.
+TEST(CostModel, ScattersReduceTheirSource) {
+  for (llvm::StringRef target :
+       {"aten.scatter_reduce_.two", "aten.scatter_reduce.two",
+        "aten.scatter_add.default", "aten.scatter_add_.default"})
+    EXPECT_EQ(estimate(target,
+                       {tensor({1000, 8}), tensor({6, 8}, 8), tensor({10, 8})},
+                       {tensor({1000, 8})})
+                  .flops,
+              48u);
+  for (llvm::StringRef target :
+       {"aten.index_add.default", "aten.index_reduce.default"})
+    EXPECT_EQ(estimate(target,
+                       {tensor({1000, 8}), tensor({6}, 8), tensor({6, 8})},
+                       {tensor({1000, 8})})
+                  .flops,
+              48u);
+}
+
+TEST(CostModel, MasksAndChecksOnlyMove) {
+  OperatorCost masked = estimate(
+      "aten.masked_scatter.default",
+      {tensor({4, 8}), tensor({4, 8}, 1), tensor({16})}, {tensor({4, 8})});
+  EXPECT_EQ(masked.flops, 0u);
+  EXPECT_EQ(masked.bytesRead, 4u * 32 + 32 + 4 * 16);
+  EXPECT_EQ(masked.bytesWritten, 4u * 32);
+  OperatorCost check = estimate("aten._assert_async.msg", {tensor({}, 1)}, {});
+  EXPECT_EQ(check.flops, 0u);
+  EXPECT_EQ(check.bytesRead, 1u);
+}
+
 // Counts of torch.utils.flop_counter for the products that these call.
 TEST(CostModel, ProductsThatRepeatOrNameTheirDimensions) {
   auto flops = [](llvm::StringRef target, std::vector<TensorShape> inputs,

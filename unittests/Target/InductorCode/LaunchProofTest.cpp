@@ -56,6 +56,14 @@ std::string tritonKernel(const std::string &name, const std::string &parameters,
          body + "''', device_str='cuda')\n";
 }
 
+std::string cppKernel(StringRef name, StringRef types, StringRef parameters,
+                      StringRef lines) {
+  return (name + " = async_compile.cpp_pybinding([" + types +
+          "], r'''\nextern \"C\"  void  kernel(" + parameters + ")\n{\n" +
+          lines + "}\n''')\n")
+      .str();
+}
+
 std::string call(const std::string &body) {
   return "async_compile.wait(globals())\ndef call(args):\n" + body;
 }
@@ -385,41 +393,34 @@ TEST(LaunchProof, ScattersCountFromTheEnd) {
 // stored: without it the store's node was guessed, and the next kernel, which
 // adds again, had that addition as its input.
 TEST(LaunchProof, WhatDataLeadsToIsRead) {
-  auto cpp = [](StringRef name, StringRef types, StringRef parameters,
-                StringRef lines) {
-    return (name + " = async_compile.cpp_pybinding([" + types +
-            "], r'''\nextern \"C\"  void  kernel(" + parameters + ")\n{\n" +
-            lines + "}\n''')\n")
-        .str();
-  };
-  std::string first =
-      cpp("k",
-          "'const int64_t*', 'const float*', 'const float*', 'int64_t*', "
-          "'float*', 'float*'",
-          "const int64_t* in_ptr0, const float* in_ptr1, const float* in_ptr2, "
-          "int64_t* out_ptr0, float* out_ptr1, float* out_ptr2",
-          "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
-          "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
-          "    auto tmp1 = x0;\n"
-          "    auto tmp2 = c10::convert<int64_t>(tmp1);\n"
-          "    out_ptr0[static_cast<int64_t>(tmp0)] = tmp2;\n  }\n"
-          "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
-          "    auto tmp0 = out_ptr0[static_cast<int64_t>(x0)];\n"
-          "    auto tmp1 = in_ptr1[static_cast<int64_t>(tmp0)];\n"
-          "    auto tmp2 = in_ptr2[static_cast<int64_t>(x0)];\n"
-          "    auto tmp3 = float(tmp1 + tmp2);\n"
-          "    auto tmp4 = std::exp(tmp3);\n"
-          "    out_ptr1[static_cast<int64_t>(x0)] = tmp1;\n"
-          "    out_ptr2[static_cast<int64_t>(x0)] = tmp4;\n  }\n");
+  std::string first = cppKernel(
+      "k",
+      "'const int64_t*', 'const float*', 'const float*', 'int64_t*', "
+      "'float*', 'float*'",
+      "const int64_t* in_ptr0, const float* in_ptr1, const float* in_ptr2, "
+      "int64_t* out_ptr0, float* out_ptr1, float* out_ptr2",
+      "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+      "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "    auto tmp1 = x0;\n"
+      "    auto tmp2 = c10::convert<int64_t>(tmp1);\n"
+      "    out_ptr0[static_cast<int64_t>(tmp0)] = tmp2;\n  }\n"
+      "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+      "    auto tmp0 = out_ptr0[static_cast<int64_t>(x0)];\n"
+      "    auto tmp1 = in_ptr1[static_cast<int64_t>(tmp0)];\n"
+      "    auto tmp2 = in_ptr2[static_cast<int64_t>(x0)];\n"
+      "    auto tmp3 = float(tmp1 + tmp2);\n"
+      "    auto tmp4 = std::exp(tmp3);\n"
+      "    out_ptr1[static_cast<int64_t>(x0)] = tmp1;\n"
+      "    out_ptr2[static_cast<int64_t>(x0)] = tmp4;\n  }\n");
   std::string second =
-      cpp("l", "'const float*', 'const float*', 'float*'",
-          "const float* in_ptr0, const float* in_ptr1, float* out_ptr0",
-          "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
-          "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
-          "    auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
-          "    auto tmp2 = float(tmp0 + tmp1);\n"
-          "    auto tmp3 = std::tanh(tmp2);\n"
-          "    out_ptr0[static_cast<int64_t>(x0)] = tmp3;\n  }\n");
+      cppKernel("l", "'const float*', 'const float*', 'float*'",
+                "const float* in_ptr0, const float* in_ptr1, float* out_ptr0",
+                "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+                "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+                "    auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
+                "    auto tmp2 = float(tmp0 + tmp1);\n"
+                "    auto tmp3 = std::tanh(tmp2);\n"
+                "    out_ptr0[static_cast<int64_t>(x0)] = tmp3;\n  }\n");
   Provenance provenance;
   provenance.kernelToPost["k:1"] = {"empty", "iota", "index_put",
                                     "index", "add",  "exp"};
@@ -451,6 +452,267 @@ TEST(LaunchProof, WhatDataLeadsToIsRead) {
       std::move(provenance));
   EXPECT_EQ(program.nodes(0), "empty iota index_put index add exp");
   EXPECT_EQ(program.nodes(1), "add tanh");
+}
+
+// A buffer that is written over in place: what was read back from it was
+// another value than the last, so that nothing after it had one.
+TEST(LaunchProof, WhatIsWrittenOverWasReadBefore) {
+  std::string kernel =
+      cppKernel("k", "'float*', 'const float*', 'float*', 'float*'",
+                "float* in_out_ptr0, const float* in_ptr0, float* out_ptr0, "
+                "float* out_ptr1",
+                "  for(int64_t x0=0; x0<6; x0+=1)\n  {\n"
+                "    auto tmp0 = in_out_ptr0[static_cast<int64_t>(x0)];\n"
+                "    auto tmp1 = in_ptr0[static_cast<int64_t>(x0)];\n"
+                "    auto tmp2 = float(tmp0 * tmp1);\n"
+                "    in_out_ptr0[static_cast<int64_t>(x0)] = tmp2;\n  }\n"
+                "  for(int64_t x0=0; x0<3; x0+=1)\n  {\n"
+                "    auto tmp0 = in_out_ptr0[static_cast<int64_t>(x0)];\n"
+                "    auto tmp1 = in_out_ptr0[static_cast<int64_t>(3L + x0)];\n"
+                "    auto tmp2 = float(tmp0 + tmp1);\n"
+                "    auto tmp3 = std::tanh(tmp2);\n"
+                "    out_ptr0[static_cast<int64_t>(x0)] = tmp2;\n"
+                "    out_ptr1[static_cast<int64_t>(x0)] = tmp3;\n  }\n"
+                "  for(int64_t x0=0; x0<2; x0+=1)\n  {\n"
+                "    for(int64_t x1=0; x1<3; x1+=1)\n    {\n"
+                "      auto tmp0 = in_out_ptr0[static_cast<int64_t>(x1 + "
+                "3L*x0)];\n"
+                "      auto tmp1 = out_ptr0[static_cast<int64_t>(x1)];\n"
+                "      auto tmp2 = float(tmp0 - tmp1);\n"
+                "      in_out_ptr0[static_cast<int64_t>(x1 + 3L*x0)] = tmp2;\n"
+                "    }\n  }\n");
+  Program program(
+      kernel +
+          call("    g, a = args\n"
+               "    buf0 = empty_strided_cpu((3, ), (1, ), torch.float32)\n"
+               "    buf1 = empty_strided_cpu((3, ), (1, ), torch.float32)\n"
+               "    assert_size_stride(g, (2, 3), (3, 1), 'input')\n"
+               "    buf2 = g; del g  # reuse\n"
+               "    k(buf2, a, buf0, buf1)\n"
+               "    return (buf2, buf0, buf1)\n"),
+      "    def forward(self, g: \"f32[2, 3]\", a: \"f32[2, 3]\"):\n"
+      "        mul: \"f32[2, 3]\" = torch.ops.aten.mul.Tensor(g, a)\n"
+      "        sum_1: \"f32[3]\" = torch.ops.aten.sum.dim_IntList(mul, [0])\n"
+      "        tanh: \"f32[3]\" = torch.ops.aten.tanh.default(sum_1)\n"
+      "        sub: \"f32[2, 3]\" = torch.ops.aten.sub.Tensor(mul, sum_1)\n"
+      "        return (sub, sum_1, tanh)\n");
+  EXPECT_EQ(program.nodes(0), "mul sum_1 tanh sub");
+  EXPECT_TRUE(program.isHigh(0));
+}
+
+// What data of floats gives as places lies between elements, and is taken apart
+// by the steps of a layout alone.
+TEST(LaunchProof, PlacesInOtherLayoutsAreThoseOfMemory) {
+  std::string copy = cppKernel(
+      "c", "'const float*', 'float*'", "const float* in_ptr0, float* out_ptr0",
+      "  for(int64_t x0=0; x0<3; x0+=1)\n  {\n"
+      "    for(int64_t x1=0; x1<4; x1+=1)\n    {\n"
+      "      auto tmp0 = in_ptr0[static_cast<int64_t>(x1 + 4L*x0)];\n"
+      "      out_ptr0[static_cast<int64_t>(x0 + 3L*x1)] = tmp0;\n    }\n  }\n");
+  std::string kernel = cppKernel(
+      "k", "'const float*', 'const float*', 'const float*', 'float*', 'float*'",
+      "const float* in_ptr0, const float* in_ptr1, const float* in_ptr2, "
+      "float* out_ptr0, float* out_ptr1",
+      "  for(int64_t x0=0; x0<5; x0+=1)\n  {\n"
+      "    auto tmp0 = in_ptr1[static_cast<int64_t>(x0)];\n"
+      "    auto tmp1 = in_ptr2[static_cast<int64_t>(x0)];\n"
+      "    auto tmp2 = std::floor(tmp0);\n"
+      "    auto tmp3 = std::floor(tmp1);\n"
+      "    auto tmp4 = c10::convert<int64_t>(tmp2);\n"
+      "    auto tmp5 = c10::convert<int64_t>(tmp3);\n"
+      "    auto tmp6 = in_ptr0[static_cast<int64_t>(tmp4 + 3L*tmp5)];\n"
+      "    auto tmp7 = in_ptr0[static_cast<int64_t>(tmp5 + 3L*tmp4)];\n"
+      "    out_ptr0[static_cast<int64_t>(x0)] = std::exp(tmp7);\n"
+      "    out_ptr1[static_cast<int64_t>(x0)] = std::exp(tmp6);\n  }\n");
+  std::string later = cppKernel(
+      "l", "'const float*', 'float*'", "const float* in_ptr0, float* out_ptr0",
+      "  for(int64_t x0=0; x0<5; x0+=1)\n  {\n"
+      "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "    out_ptr0[static_cast<int64_t>(x0)] = std::tanh(tmp0);\n  }\n");
+  Program program(
+      copy + kernel + later +
+          call("    a, p, q = args\n"
+               "    buf0 = empty_strided_cpu((3, 4), (1, 3), torch.float32)\n"
+               "    c(a, buf0)\n"
+               "    buf1 = empty_strided_cpu((5, ), (1, ), torch.float32)\n"
+               "    buf2 = empty_strided_cpu((5, ), (1, ), torch.float32)\n"
+               "    k(buf0, p, q, buf1, buf2)\n"
+               "    buf3 = empty_strided_cpu((5, ), (1, ), torch.float32)\n"
+               "    l(buf1, buf3)\n"
+               "    return (buf2, buf3)\n"),
+      "    def forward(self, a: \"f32[3, 4]\", p: \"f32[5]\", q: "
+      "\"f32[5]\"):\n"
+      "        floor: \"f32[5]\" = torch.ops.aten.floor.default(p)\n"
+      "        floor_1: \"f32[5]\" = torch.ops.aten.floor.default(q)\n"
+      "        i: \"i64[5]\" = "
+      "torch.ops.prims.convert_element_type.default(floor, torch.int64)\n"
+      "        j: \"i64[5]\" = "
+      "torch.ops.prims.convert_element_type.default(floor_1, torch.int64)\n"
+      "        index: \"f32[5]\" = torch.ops.aten.index.Tensor(a, [i, j])\n"
+      "        index_1: \"f32[5]\" = torch.ops.aten.index.Tensor(a, [j, i])\n"
+      "        exp: \"f32[5]\" = torch.ops.aten.exp.default(index)\n"
+      "        exp_1: \"f32[5]\" = torch.ops.aten.exp.default(index_1)\n"
+      "        tanh: \"f32[5]\" = torch.ops.aten.tanh.default(exp_1)\n"
+      "        tanh_1: \"f32[5]\" = torch.ops.aten.tanh.default(exp)\n"
+      "        return (exp, tanh, tanh_1)\n");
+  EXPECT_EQ(program.nodes(2), "tanh");
+  EXPECT_TRUE(program.isHigh(1) && program.isHigh(2));
+}
+
+// Two values that both come from what a scatter left: without its own value
+// neither had one, and the last was taken for the first.
+TEST(LaunchProof, WhatAScatterLeftIsReadBack) {
+  std::string kernel =
+      cppKernel("k",
+                "'const int64_t*', 'const float*', 'const float*', "
+                "'int64_t*', 'float*', 'float*'",
+                "const int64_t* in_ptr0, const float* in_ptr1, const float* "
+                "in_ptr2, int64_t* out_ptr0, float* out_ptr1, float* out_ptr2",
+                "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+                "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+                "    auto tmp1 = x0;\n"
+                "    auto tmp2 = c10::convert<int64_t>(tmp1);\n"
+                "    out_ptr0[static_cast<int64_t>(tmp0)] = tmp2;\n  }\n"
+                "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+                "    auto tmp0 = out_ptr0[static_cast<int64_t>(x0)];\n"
+                "    auto tmp1 = in_ptr1[static_cast<int64_t>(tmp0)];\n"
+                "    auto tmp2 = in_ptr2[static_cast<int64_t>(x0)];\n"
+                "    auto tmp3 = float(tmp1 + tmp2);\n"
+                "    auto tmp4 = std::exp(tmp3);\n"
+                "    out_ptr1[static_cast<int64_t>(x0)] = tmp3;\n"
+                "    out_ptr2[static_cast<int64_t>(x0)] = tmp4;\n  }\n");
+  std::string later =
+      cppKernel("l", "'const float*', 'const float*', 'float*'",
+                "const float* in_ptr0, const float* in_ptr1, float* out_ptr0",
+                "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+                "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+                "    auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
+                "    auto tmp2 = float(tmp0 * tmp1);\n"
+                "    out_ptr0[static_cast<int64_t>(x0)] = tmp2;\n  }\n");
+  Provenance provenance;
+  provenance.kernelToPost["k:1"] = {"empty", "iota", "index_put",
+                                    "index", "add",  "exp"};
+  Program program(
+      kernel + later +
+          call("    i, t, e = args\n"
+               "    buf0 = empty_strided_cpu((4, ), (1, ), torch.int64)\n"
+               "    buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    buf2 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    # [Provenance debug handles] k:1\n"
+               "    k(i, t, e, buf0, buf1, buf2)\n"
+               "    buf3 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    l(buf1, e, buf3)\n"
+               "    return (buf2, buf3)\n"),
+      "    def forward(self, i: \"i64[4]\", t: \"f32[4]\", e: \"f32[4]\"):\n"
+      "        empty: \"i64[4]\" = torch.ops.aten.full.default([4], 0)\n"
+      "        iota: \"i64[4]\" = torch.ops.prims.iota.default(4, start = 0, "
+      "step = 1, dtype = torch.int64)\n"
+      "        index_put: \"i64[4]\" = "
+      "torch.ops.aten.index_put.default(empty, [i], iota)\n"
+      "        index: \"f32[4]\" = torch.ops.aten.index.Tensor(t, "
+      "[index_put])\n"
+      "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(index, e)\n"
+      "        exp: \"f32[4]\" = torch.ops.aten.exp.default(add)\n"
+      "        mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(exp, e)\n"
+      "        mul_1: \"f32[4]\" = torch.ops.aten.mul.Tensor(add, e)\n"
+      "        return (exp, mul, mul_1)\n",
+      std::move(provenance));
+  EXPECT_EQ(program.nodes(1), "mul_1");
+  EXPECT_TRUE(program.isHigh(0) && program.isHigh(1));
+}
+
+// Two constants that are equal everywhere: which of them a buffer is nothing
+// tells, and what is made of both is the same.
+TEST(LaunchProof, EqualConstantsAreReadBack) {
+  std::string kernel = cppKernel(
+      "k", "'const float*', 'float*', 'float*', 'float*', 'float*'",
+      "const float* in_ptr0, float* out_ptr0, float* out_ptr1, float* "
+      "out_ptr2, float* out_ptr3",
+      "  for(int64_t x0=0; x0<8; x0+=1)\n  {\n"
+      "    auto tmp0 = x0;\n"
+      "    auto tmp1 = c10::convert<float>(tmp0);\n"
+      "    auto tmp2 = static_cast<float>(0.5);\n"
+      "    auto tmp3 = float(tmp1 * tmp2);\n"
+      "    out_ptr0[static_cast<int64_t>(x0)] = tmp3;\n"
+      "    out_ptr1[static_cast<int64_t>(x0)] = tmp3;\n  }\n"
+      "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+      "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "    auto tmp1 = out_ptr0[static_cast<int64_t>(4L + x0)];\n"
+      "    auto tmp2 = out_ptr1[static_cast<int64_t>(4L + x0)];\n"
+      "    out_ptr2[static_cast<int64_t>(x0)] = float(tmp0 - tmp1);\n"
+      "    out_ptr3[static_cast<int64_t>(x0)] = float(tmp0 + tmp2);\n  }\n");
+  Program program(
+      kernel +
+          call("    a, = args\n"
+               "    buf0 = empty_strided_cpu((8, ), (1, ), torch.float32)\n"
+               "    buf1 = empty_strided_cpu((8, 1), (1, 8), torch.float32)\n"
+               "    buf2 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    buf3 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    k(a, buf0, buf1, buf2, buf3)\n"
+               "    return (buf2, buf3)\n"),
+      "    def forward(self, a: \"f32[4]\"):\n"
+      "        iota: \"i64[8]\" = torch.ops.prims.iota.default(8, start = 0, "
+      "step = 1, dtype = torch.int64)\n"
+      "        x: \"f32[8]\" = "
+      "torch.ops.prims.convert_element_type.default(iota, torch.float32)\n"
+      "        mul: \"f32[8]\" = torch.ops.aten.mul.Tensor(x, 0.5)\n"
+      "        y: \"f32[8, 1]\" = torch.ops.aten.unsqueeze.default(x, -1)\n"
+      "        mul_1: \"f32[8, 1]\" = torch.ops.aten.mul.Tensor(y, 0.5)\n"
+      "        end: \"f32[4]\" = torch.ops.aten.slice.Tensor(mul, 0, 4, 8)\n"
+      "        end_1: \"f32[4, 1]\" = torch.ops.aten.slice.Tensor(mul_1, 0, "
+      "4, 8)\n"
+      "        flat: \"f32[4]\" = torch.ops.aten.reshape.default(end_1, [4])\n"
+      "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(a, flat)\n"
+      "        sub: \"f32[4]\" = torch.ops.aten.sub.Tensor(a, end)\n"
+      "        return (sub, add)\n");
+  EXPECT_EQ(program.nodes(0), "iota x mul mul_1 add sub");
+  EXPECT_TRUE(program.isHigh(0));
+}
+
+// A library's complex numbers, shown as pairs that a kernel reads.
+TEST(LaunchProof, ComplexNumbersAreReadAsPairs) {
+  std::string kernel = cppKernel(
+      "k", "'const float*', 'float*', 'float*'",
+      "const float* in_ptr0, float* out_ptr0, float* out_ptr1",
+      "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+      "    auto tmp0 = in_ptr0[static_cast<int64_t>(2L*x0)];\n"
+      "    auto tmp1 = in_ptr0[static_cast<int64_t>(1L + 2L*x0)];\n"
+      "    out_ptr0[static_cast<int64_t>(x0)] = std::exp(tmp1);\n"
+      "    out_ptr1[static_cast<int64_t>(x0)] = std::exp(tmp0);\n  }\n");
+  std::string later = cppKernel(
+      "l", "'const float*', 'float*'", "const float* in_ptr0, float* out_ptr0",
+      "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+      "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "    out_ptr0[static_cast<int64_t>(x0)] = std::tanh(tmp0);\n  }\n");
+  Program program(
+      kernel + later +
+          call("    a, b = args\n"
+               "    buf0 = torch.ops.aten.mul.Tensor(a, b)\n"
+               "    buf1 = buf0\n"
+               "    assert_size_stride(buf1, (4, ), (1, ), 'mul')\n"
+               "    buf2 = torch.ops.aten.view_as_real.default(buf1)\n"
+               "    buf3 = buf2\n"
+               "    assert_size_stride(buf3, (4, 2), (2, 1), 'view')\n"
+               "    buf4 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    buf5 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    k(buf3, buf4, buf5)\n"
+               "    buf6 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    l(buf4, buf6)\n"
+               "    return (buf5, buf6)\n"),
+      "    def forward(self, a: \"c64[4]\", b: \"c64[4]\"):\n"
+      "        mul: \"c64[4]\" = torch.ops.aten.mul.Tensor(a, b)\n"
+      "        pairs: \"f32[4, 2]\" = "
+      "torch.ops.aten.view_as_real.default(mul)\n"
+      "        real: \"f32[4]\" = torch.ops.aten.select.int(pairs, 1, 0)\n"
+      "        imag: \"f32[4]\" = torch.ops.aten.select.int(pairs, 1, 1)\n"
+      "        exp: \"f32[4]\" = torch.ops.aten.exp.default(real)\n"
+      "        exp_1: \"f32[4]\" = torch.ops.aten.exp.default(imag)\n"
+      "        tanh: \"f32[4]\" = torch.ops.aten.tanh.default(exp)\n"
+      "        tanh_1: \"f32[4]\" = torch.ops.aten.tanh.default(exp_1)\n"
+      "        return (exp, tanh, tanh_1)\n");
+  EXPECT_EQ(program.nodes(1), "exp exp_1");
+  EXPECT_EQ(program.nodes(2), "tanh_1");
+  EXPECT_TRUE(program.isHigh(1) && program.isHigh(2));
 }
 
 // A view of what is divided, read where data says: the kernel takes the place

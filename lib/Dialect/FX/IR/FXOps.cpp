@@ -1,5 +1,7 @@
 // Operations of the fx dialect: syntax, verifiers, memory effects.
 
+#include "FunctionalGraphs.h"
+
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
@@ -294,6 +296,21 @@ void GraphOp::print(OpAsmPrinter &printer) {
                       /*printBlockTerminators=*/true);
 }
 
+/// Nodes that name graphs are verified as users of symbols, with one table of
+/// them: to look each up alone takes time with the square of their number.
+static bool namesGraphs(NodeOp node) {
+  bool found = false;
+  for (Attribute argument : node.getArgs())
+    walkLeaves(argument,
+               [&](Attribute leaf) { found |= isa<FlatSymbolRefAttr>(leaf); });
+  return found;
+}
+
+static InFlightDiagnostic emitWritesInFunctional(NodeOp node) {
+  return node.emitOpError()
+         << "may write a tensor, in a graph that is marked functional";
+}
+
 LogicalResult GraphOp::verifyRegions() {
   auto output = dyn_cast<OutputOp>(getBlock().getTerminator());
   if (!output)
@@ -303,23 +320,14 @@ LogicalResult GraphOp::verifyRegions() {
            << "gives values of other types than the graph's results";
   if (getFunctional())
     for (NodeOp node : getBlock().getOps<NodeOp>())
-      if (node.mayWrite())
-        return node.emitOpError()
-               << "may write a tensor, in a graph that is marked functional";
+      if (!namesGraphs(node) && node.mayWrite())
+        return emitWritesInFunctional(node);
   return success();
 }
 
 bool GraphOp::isFunctional() {
-  return llvm::none_of(getBlock(), [](Operation &op) {
-    if (auto node = dyn_cast<NodeOp>(op))
-      return node.mayWrite();
-    if (auto call = dyn_cast<CallOp>(op)) {
-      auto callee = lookupGraph(call, call.getCalleeAttr());
-      // A callee answers by its own mark: following calls could go in circles.
-      return !callee || !callee.getFunctional();
-    }
-    return false;
-  });
+  SymbolTableCollection symbols;
+  return fx::isFunctional(*this, symbols);
 }
 
 OutputOp GraphOp::getOutput() {
@@ -646,6 +654,8 @@ StringAttr opprof::fx::getAssignedAttribute(NodeOp node) {
   return dyn_cast<StringAttr>(args[0]);
 }
 
+static bool mayWriteAnything(NodeOp node, SymbolTableCollection &symbols);
+
 LogicalResult NodeOp::verifySymbolUses(SymbolTableCollection &symbols) {
   for (Attribute argument : getArgs()) {
     LogicalResult result = success();
@@ -659,6 +669,10 @@ LogicalResult NodeOp::verifySymbolUses(SymbolTableCollection &symbols) {
     if (failed(result))
       return failure();
   }
+  auto graph = dyn_cast<GraphOp>((*this)->getParentOp());
+  if (graph && graph.getFunctional() && namesGraphs(*this) &&
+      mayWriteAnything(*this, symbols))
+    return emitWritesInFunctional(*this);
   return success();
 }
 
@@ -755,9 +769,12 @@ GraphOp opprof::fx::lookupGraph(Operation *from, StringAttr name) {
   return {};
 }
 
+/// Finds the graph that a node names.
+using GraphLookup = llvm::function_ref<GraphOp(NodeOp, FlatSymbolRefAttr)>;
+
 /// True for a higher-order operator that does what its subgraphs do and no
 /// more, where all of them only compute.
-static bool callsOnlyFunctionalSubgraphs(NodeOp node) {
+static bool callsOnlyFunctionalSubgraphs(NodeOp node, GraphLookup lookup) {
   static constexpr StringLiteral kControlFlow[] = {
       "higher_order.cond",
       "higher_order.while_loop",
@@ -776,7 +793,7 @@ static bool callsOnlyFunctionalSubgraphs(NodeOp node) {
       if (!symbol)
         return;
       foundAny = true;
-      auto subgraph = lookupGraph(node, symbol);
+      GraphOp subgraph = lookup(node, symbol);
       allFunctional &= subgraph && subgraph.getFunctional();
     });
   return foundAny && allFunctional;
@@ -1009,24 +1026,52 @@ bool NodeOp::drawsRandomNumbers() {
   return getKind() == NodeKind::call_function && drawsRandom(*this, 0);
 }
 
-bool NodeOp::mayWrite() {
-  if (getKind() == NodeKind::get_attr)
+static bool mayWriteAnything(NodeOp node, GraphLookup lookup) {
+  if (node.getKind() == NodeKind::get_attr)
     return false;
-  if (getKind() != NodeKind::call_function)
+  if (node.getKind() != NodeKind::call_function)
     return true;
-  if (const OperatorSchema *schema = lookupSchema(getTarget())) {
+  if (const OperatorSchema *schema = lookupSchema(node.getTarget())) {
     if (schema->isMutating())
       return true;
     bool writes = false;
-    if (renewsRunningStatistics(getTarget()))
-      visitSchemaRoles(*this, *schema, [&](OpOperand &, bool written, bool) {
+    if (renewsRunningStatistics(node.getTarget()))
+      visitSchemaRoles(node, *schema, [&](OpOperand &, bool written, bool) {
         writes |= written;
       });
     return writes;
   }
-  if (!getBlocks().empty())
-    return anyInBlocks(*this, [](NodeOp inner) { return inner.mayWrite(); });
-  return !isPureFunction(getTarget()) && !callsOnlyFunctionalSubgraphs(*this);
+  if (!node.getBlocks().empty())
+    return anyInBlocks(
+        node, [&](NodeOp inner) { return mayWriteAnything(inner, lookup); });
+  return !isPureFunction(node.getTarget()) &&
+         !callsOnlyFunctionalSubgraphs(node, lookup);
+}
+
+bool NodeOp::mayWrite() {
+  return mayWriteAnything(*this, [](NodeOp node, FlatSymbolRefAttr name) {
+    return lookupGraph(node, name);
+  });
+}
+
+static bool mayWriteAnything(NodeOp node, SymbolTableCollection &symbols) {
+  return mayWriteAnything(node, [&](NodeOp user, FlatSymbolRefAttr name) {
+    return symbols.lookupNearestSymbolFrom<GraphOp>(user, name);
+  });
+}
+
+bool opprof::fx::isFunctional(GraphOp graph, SymbolTableCollection &symbols) {
+  return llvm::none_of(graph.getBlock(), [&](Operation &op) {
+    if (auto node = dyn_cast<NodeOp>(op))
+      return mayWriteAnything(node, symbols);
+    if (auto call = dyn_cast<CallOp>(op)) {
+      auto callee =
+          symbols.lookupNearestSymbolFrom<GraphOp>(call, call.getCalleeAttr());
+      // A callee answers by its own mark: following calls could go in circles.
+      return !callee || !callee.getFunctional();
+    }
+    return false;
+  });
 }
 
 bool NodeOp::hasSideEffects() { return mayWrite() || drawsRandomNumbers(); }

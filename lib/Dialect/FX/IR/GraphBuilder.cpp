@@ -1,6 +1,9 @@
 // Making fx.graph ops from what files say.
 
 #include "opprof/Dialect/FX/IR/GraphBuilder.h"
+
+#include "FunctionalGraphs.h"
+
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 
@@ -82,9 +85,10 @@ Location ModuleBuilder::getLocation(StringAttr name, const NodeOrigin &origin) {
 }
 
 OwningOpRef<ModuleOp> ModuleBuilder::finish() {
+  SymbolTableCollection symbols;
   // Subgraphs come after the graphs that call them.
   for (Operation &op : llvm::reverse(*module->getBody()))
-    if (auto graph = cast<GraphOp>(op); graph.isFunctional())
+    if (auto graph = cast<GraphOp>(op); isFunctional(graph, symbols))
       graph.setFunctional(true);
   return std::move(module);
 }

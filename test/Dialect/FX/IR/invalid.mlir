@@ -140,6 +140,19 @@ fx.graph @functional(%x: tensor<4xf32>) attributes {functional} {
 
 // -----
 
+fx.graph private @writes(%x: tensor<4xf32>) {
+  %y = fx.node "aten.add_.Tensor"(%x, 1) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output() : ()
+}
+
+fx.graph @functional(%p: tensor<i1>, %x: tensor<4xf32>) attributes {functional} {
+  // expected-error@below {{may write a tensor, in a graph that is marked functional}}
+  fx.node "higher_order.cond"(%p, @writes, @writes, (%x)) : (tensor<i1>, tensor<4xf32>) -> tuple<>
+  fx.output() : ()
+}
+
+// -----
+
 fx.graph @call(%x: tensor<4xf32>) {
   // expected-error@below {{calls @nobody, which is no graph of this module}}
   fx.call @nobody(%x) : (tensor<4xf32>) -> tensor<4xf32>
