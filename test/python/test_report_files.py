@@ -718,8 +718,9 @@ def test_a_recording_may_come_from_stdin(write: Write) -> None:
     assert twice.returncode == 1 and "stdin is read once" in twice.stderr
 
 
-def test_a_timeline_on_stdout_is_not_held_in_memory(
-    write: Write, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("form", ["--perfetto=-", "--json"])
+def test_what_is_large_on_stdout_is_not_held_in_memory(
+    form: str, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = write("tools/opprof-driver", "#!/bin/sh\nhead -c 300000000 /dev/zero\n")
     tool.chmod(0o755)
@@ -727,12 +728,14 @@ def test_a_timeline_on_stdout_is_not_held_in_memory(
     code = (
         "import re, sys\n"
         "from opprof.commands.cli import main\n"
-        "status = main(['report', '--perfetto=-', sys.argv[1]])\n"
+        "status = main(['report', *sys.argv[1:]])\n"
         # What getrusage says is at least what the process that began this one held.
         "peak = re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]\n"
         "print(status, peak, file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, tool], capture_output=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code, form, tool], capture_output=True, timeout=120
+    )
     assert len(done.stdout) == 300_000_000
     status, largest = map(int, done.stderr.split())
     assert status == 0
