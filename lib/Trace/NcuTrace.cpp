@@ -535,13 +535,14 @@ static std::optional<std::string> fromUTF16(StringRef text) {
 }
 
 bool opprof::trace::isNcuPage(StringRef begin) {
-  begin.consume_front("\xEF\xBB\xBF");
+  // Before anything is taken from the front: units of two bytes are aligned.
   if (std::optional<std::string> text = fromUTF16(begin)) {
     // What shows the kind may be cut in a letter of two units.
     if (text->empty())
       text = fromUTF16(begin.drop_back(std::min<size_t>(2, begin.size())));
     return text && !text->empty() && isNcuPage(*text);
   }
+  begin.consume_front("\xEF\xBB\xBF");
   return begin.starts_with("==PROF==") || begin.starts_with("==WARNING==") ||
          begin.starts_with("\"#\",\"Address\",\"Source\"") ||
          findHeader(begin) != StringRef::npos;

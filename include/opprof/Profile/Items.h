@@ -54,8 +54,8 @@ struct Item {
 };
 
 /// A profile's items. A repeat is a steady step, or, where there are none, the
-/// whole recording. The items of a repeat sum to its kernel time. Where launches
-/// are the repeats, each item has as many as it has launches.
+/// whole recording. The items of a repeat sum to its kernel time. Where
+/// launches are the repeats, each item has as many as it has launches.
 struct ItemTable {
   std::vector<Item> items;
   /// Whether repeats are steps.
