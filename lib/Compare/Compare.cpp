@@ -45,18 +45,27 @@ size_t Comparison::count(Match match) const {
       items, [&](const ItemChange &item) { return item.matchedBy == match; });
 }
 
+bool Comparison::isJudged() const {
+  if (byLaunch)
+    return llvm::any_of(items, [](const ItemChange &item) {
+      return item.intervalNs.has_value();
+    });
+  return a.repeats >= kFewestRepeats && b.repeats >= kFewestRepeats;
+}
+
 std::vector<std::string> Comparison::slowerBy(double percent) const {
   std::optional<double> whole = step.aNs ? step.aNs : kernelTime.aNs;
   std::vector<std::string> names;
-  auto add = [&](const Change &change, const std::string &name) {
+  auto add = [&](const Change &change, const std::string &name,
+                 double launches) {
     if (change.verdict == Verdict::Slower && whole && *whole > 0 &&
-        100 * *change.changeNs / *whole > percent)
+        100 * *change.changeNs * launches / *whole > percent)
       names.push_back(name);
   };
-  add(step, "step");
-  add(kernelTime, "kernel time");
+  add(step, "step", 1);
+  add(kernelTime, "kernel time", 1);
   for (const ItemChange &item : items)
-    add(item, item.name);
+    add(item, item.name, byLaunch ? item.aKernels : 1);
   return names;
 }
 
@@ -67,17 +76,23 @@ class Judge {
 public:
   Judge(const SideTable &a, const SideTable &b, Comparison &result);
 
-  /// Fills in what the series say. Both must have values.
-  void judge(const Series &a, const Series &b, Change &change) const;
-  bool hasEnough() const { return enough; }
+  /// Fills in what the series say. Both must have values. Times are of one of
+  /// `launches`.
+  void judge(const Series &a, const Series &b, Change &change,
+             double launches = 1);
+  /// How many launches the times of an item are one of.
+  double launchesOf(const ItemChange &item) const {
+    return result.byLaunch ? std::max(item.aKernels, item.bKernels) : 1;
+  }
 
 private:
   /// What B's time over A's is for most of the kernel time.
   std::optional<double> findClockRatio() const;
 
   Comparison &result;
-  bool enough;
-  Bootstrap bootstrap;
+  /// Of the numbers of repeats that were met last: most items have the same.
+  std::optional<Bootstrap> bootstrap;
+  std::pair<size_t, size_t> drawnFrom;
   /// Level of one comparison among all, and what an item changes by itself.
   double level = 0, ownShare = 0, leastNs = 0;
 };
@@ -90,9 +105,7 @@ static bool isLarge(const std::optional<double> &time, double least) {
 }
 
 Judge::Judge(const SideTable &a, const SideTable &b, Comparison &result)
-    : result(result), enough(a.side.repeats >= kFewestRepeats &&
-                             b.side.repeats >= kFewestRepeats),
-      bootstrap(a.side.repeats, b.side.repeats) {
+    : result(result) {
   leastNs = kLeastShare * (result.step.aNs ? *result.step.aNs
                                            : result.kernelTime.aNs.value_or(0));
   // Between recordings of one program, processes differ; where enough of
@@ -101,8 +114,9 @@ Judge::Judge(const SideTable &a, const SideTable &b, Comparison &result)
              : a.side.isCPU || b.side.isCPU ? kProcessShareOfCPU
                                             : kProcessShareOfGPU;
   for (const ItemChange &item : result.items)
-    result.compared += item.matchedBy && (isLarge(item.aNs, leastNs) ||
-                                          isLarge(item.bNs, leastNs));
+    result.compared +=
+        item.matchedBy && (isLarge(item.aNs, leastNs / launchesOf(item)) ||
+                           isLarge(item.bNs, leastNs / launchesOf(item)));
   level = kFamilyLevel / static_cast<double>(result.compared + 2);
   for (const SideTable *side : {&a, &b}) {
     double next = correlationOfNeighbours(side->kernels.values);
@@ -121,9 +135,10 @@ std::optional<double> Judge::findClockRatio() const {
   std::vector<std::pair<double, double>> ratios;
   double all = 0;
   for (const ItemChange &item : result.items)
-    if (item.matchedBy && isLarge(item.aNs, leastNs) && *item.aNs > 0) {
-      ratios.push_back({*item.bNs / *item.aNs, *item.aNs});
-      all += *item.aNs;
+    if (item.matchedBy && isLarge(item.aNs, leastNs / launchesOf(item)) &&
+        *item.aNs > 0) {
+      ratios.push_back({*item.bNs / *item.aNs, *item.aNs * launchesOf(item)});
+      all += ratios.back().second;
     }
   llvm::sort(ratios);
   double passed = 0;
@@ -136,20 +151,26 @@ std::optional<double> Judge::findClockRatio() const {
   return std::nullopt;
 }
 
-void Judge::judge(const Series &a, const Series &b, Change &change) const {
+void Judge::judge(const Series &a, const Series &b, Change &change,
+                  double launches) {
+  double least = leastNs / launches;
   TrimmedMean ofA = trimmedMean(a.values), ofB = trimmedMean(b.values);
   change.aNs = ofA.mean;
   change.bNs = ofB.mean;
   change.changeNs = ofB.mean - ofA.mean;
   change.verdict = Verdict::Unknown;
-  if (!enough)
+  std::pair repeats(a.values.size(), b.values.size());
+  if (std::min(repeats.first, repeats.second) < kFewestRepeats)
     return;
-  change.intervalNs = bootstrap.interval(a.values, b.values);
+  if (!bootstrap || drawnFrom != repeats)
+    bootstrap.emplace(repeats.first, repeats.second);
+  drawnFrom = repeats;
+  change.intervalNs = bootstrap->interval(a.values, b.values);
   std::optional<double> margin = marginOfDifference(ofA, ofB, level);
   double larger = std::max(ofA.mean, ofB.mean);
   // Where recordings are the repeats, the errors know how far they are apart.
   double apart = ownShare > 0 ? std::max(a.apart, b.apart) : 0;
-  change.floorNs = std::max({leastNs, ownShare * larger, apart});
+  change.floorNs = std::max({least, ownShare * larger, apart});
   double needed = *change.floorNs + margin.value_or(0) * result.errorGrowth;
   // Slower both as it was measured, and as it would have been by A's clock.
   double byClockOfA = ofB.mean / result.clockRatio.value_or(1) - ofA.mean;
@@ -158,7 +179,7 @@ void Judge::judge(const Series &a, const Series &b, Change &change) const {
   else if (*change.changeNs < -needed && byClockOfA < -needed)
     change.verdict = Verdict::Faster;
   else
-    change.verdict = larger < leastNs ? Verdict::Small
+    change.verdict = larger < least ? Verdict::Small
                      : change.isBeyond(*change.floorNs) &&
                              std::abs(byClockOfA) > *change.floorNs
                          ? Verdict::Unclear
@@ -215,7 +236,22 @@ pairItems(const SideTable &a, const SideTable &b,
   return items;
 }
 
-static void addNotes(Comparison &result, bool enough) {
+static void addNotes(Comparison &result) {
+  if (result.byLaunch) {
+    auto few = [](const ItemChange &item) {
+      return item.matchedBy && !item.intervalNs;
+    };
+    result.notes.push_back(
+        "Nsight Compute ran kernels one by one: times are those of one launch, "
+        "and a step's time is not in them");
+    if (size_t count = llvm::count_if(result.items, few))
+      result.notes.push_back(formatv(
+          "{0} {1} fewer than {2} launches in a side, and nothing is called a "
+          "change with those: count more (ncu --launch-count)",
+          formatCount(count, "kernel", "kernels"), count == 1 ? "has" : "have",
+          kFewestRepeats));
+    return;
+  }
   auto few = [&](const Side &side, StringRef name) {
     if (side.repeats < kFewestRepeats)
       result.notes.push_back(formatv(
@@ -230,7 +266,7 @@ static void addNotes(Comparison &result, bool enough) {
   };
   few(result.a, "A");
   few(result.b, "B");
-  if (!enough)
+  if (!result.isJudged())
     return;
   for (const auto &[side, name] :
        {std::pair(&result.a, "A"), std::pair(&result.b, "B")})
@@ -255,12 +291,16 @@ static void addNotes(Comparison &result, bool enough) {
 
 /// Changed first, then the rest, each by the size of the change, and of no
 /// change by time.
-static void sortItems(std::vector<ItemChange> &items) {
-  auto rank = [](const ItemChange &item) {
+static void sortItems(std::vector<ItemChange> &items, const Judge &judge) {
+  auto rank = [&](const ItemChange &item) {
     bool changed =
         item.verdict == Verdict::Slower || item.verdict == Verdict::Faster;
-    double time = std::max(item.aNs.value_or(0), item.bNs.value_or(0));
-    return std::tuple(!changed, -std::abs(item.changeNs.value_or(time)), -time);
+    double launches = judge.launchesOf(item);
+    double time =
+        launches * std::max(item.aNs.value_or(0), item.bNs.value_or(0));
+    return std::tuple(
+        !changed, item.changeNs ? -launches * std::abs(*item.changeNs) : -time,
+        -time);
   };
   llvm::stable_sort(items, [&](const ItemChange &a, const ItemChange &b) {
     return rank(a) < rank(b);
@@ -285,9 +325,17 @@ Comparison compare::compareRecordings(ArrayRef<Recording> a,
   assert(!a.empty() && !b.empty() && "each side has a recording");
   Comparison result;
   result.by = by ? *by : findKind(a, b);
-  bool byRecording = std::min(a.size(), b.size()) >= kFewestRepeats;
-  SideTable ofA = tabulate(a, result.by, byRecording),
-            ofB = tabulate(b, result.by, byRecording);
+  auto isTimeless = [](const Recording &recording) {
+    return !hasTimeline(*recording.profile);
+  };
+  result.byLaunch = result.by == ItemKind::Kernel &&
+                    llvm::all_of(a, isTimeless) && llvm::all_of(b, isTimeless);
+  Repeats repeats = result.byLaunch ? Repeats::Launches
+                    : std::min(a.size(), b.size()) >= kFewestRepeats
+                        ? Repeats::Recordings
+                        : Repeats::Steps;
+  SideTable ofA = tabulate(a, result.by, repeats),
+            ofB = tabulate(b, result.by, repeats);
   result.a = ofA.side;
   result.b = ofB.side;
   result.unlike = findUnlike(ofA, ofB);
@@ -298,14 +346,18 @@ Comparison compare::compareRecordings(ArrayRef<Recording> a,
   result.items = pairItems(ofA, ofB, series);
   Judge judge(ofA, ofB, result);
   // A recording in which nothing ran has no wall time.
-  if (ofA.wall.values.size() == result.a.repeats &&
+  if (!result.byLaunch && ofA.wall.values.size() == result.a.repeats &&
       ofB.wall.values.size() == result.b.repeats)
     judge.judge(ofA.wall, ofB.wall, result.step);
-  judge.judge(ofA.kernels, ofB.kernels, result.kernelTime);
+  // What a page's kernels add up to is a matter of how many were counted.
+  if (result.byLaunch)
+    result.kernelTime.bNs = trimmedMeanOf(ofB.kernels);
+  else
+    judge.judge(ofA.kernels, ofB.kernels, result.kernelTime);
   for (auto [item, both] : llvm::zip_equal(result.items, series))
     if (both.first && both.second)
-      judge.judge(*both.first, *both.second, item);
-  sortItems(result.items);
-  addNotes(result, judge.hasEnough());
+      judge.judge(*both.first, *both.second, item, judge.launchesOf(item));
+  sortItems(result.items, judge);
+  addNotes(result);
   return result;
 }

@@ -49,7 +49,8 @@ void Writer::side(StringRef key, const Side &side) {
     json.attribute("steps", side.steps);
     json.attribute("recordings", uint64_t(side.recordings));
     json.attribute("repeats", uint64_t(side.repeats));
-    json.attribute("repeats_are", side.repeatsAreRecordings || !side.steps
+    json.attribute("repeats_are", comparison.byLaunch ? "launches"
+                                  : side.repeatsAreRecordings || !side.steps
                                       ? "recordings"
                                       : "steps");
     text("clock", side.clock);

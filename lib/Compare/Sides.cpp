@@ -169,7 +169,9 @@ static void addFacts(const Profile &profile, SideTable &table) {
 }
 
 SideTable compare::tabulate(ArrayRef<Recording> recordings, ItemKind by,
-                            bool byRecording) {
+                            Repeats repeats) {
+  bool byRecording = repeats == Repeats::Recordings;
+  bool byLaunch = repeats == Repeats::Launches;
   SideTable result;
   std::vector<ItemTable> tables;
   std::vector<size_t> parts, wallParts;
@@ -177,7 +179,8 @@ SideTable compare::tabulate(ArrayRef<Recording> recordings, ItemKind by,
   for (const Recording &recording : recordings) {
     side.files.push_back(recording.file);
     addFacts(*recording.profile, result);
-    tables.push_back(listItems(*recording.profile, by));
+    tables.push_back(byLaunch ? listLaunches(*recording.profile)
+                              : listItems(*recording.profile, by));
     side.steps += tables.back().hasSteps ? tables.back().repeats() : 0;
     parts.push_back(tables.back().repeats());
     wallParts.push_back(tables.back().wallNs.size());
@@ -188,6 +191,8 @@ SideTable compare::tabulate(ArrayRef<Recording> recordings, ItemKind by,
 
   // The first recording's items, and what only later ones have.
   std::vector<std::vector<double>> times;
+  // Of items that are launched: how many times are of each recording.
+  std::vector<std::vector<size_t>> partsOfItem;
   std::vector<double> wall, kernels;
   for (size_t from = 0; ItemTable &table : tables) {
     std::vector<Found> found = matchItems(table.items, result.items);
@@ -196,21 +201,34 @@ SideTable compare::tabulate(ArrayRef<Recording> recordings, ItemKind by,
         match.place = result.items.size();
         result.items.push_back(item);
         result.items.back().kernels = 0;
-        times.emplace_back(all);
+        times.emplace_back(byLaunch ? 0 : all);
+        partsOfItem.emplace_back();
       }
       result.items[*match.place].kernels += item.kernels;
+      if (byLaunch) {
+        llvm::append_range(times[*match.place], item.timesNs);
+        partsOfItem[*match.place].push_back(item.timesNs.size());
+        continue;
+      }
       llvm::copy(item.timesNs, times[*match.place].begin() + from);
     }
     from += table.repeats();
     llvm::append_range(wall, table.wallNs);
     llvm::append_range(kernels, table.kernelNs);
   }
-  result.counted = all;
-  for (const std::vector<double> &series : times)
-    result.times.push_back(makeSeries(series, parts, byRecording));
+  // Each launch is one, however many recordings they are from.
+  result.counted = byLaunch ? 1 : all;
+  for (auto [series, own] : llvm::zip_equal(times, partsOfItem))
+    result.times.push_back(
+        makeSeries(series, byLaunch ? own : parts, byRecording));
   result.wall = makeSeries(wall, wallParts, byRecording);
   result.kernels = makeSeries(kernels, parts, byRecording);
   side.repeats = result.kernels.values.size();
+  if (byLaunch) {
+    side.repeats = 0;
+    for (const Item &item : result.items)
+      side.repeats += item.kernels;
+  }
   return result;
 }
 

@@ -41,9 +41,11 @@ struct SideTable {
   std::map<std::string, std::set<std::string>> sizes;
 };
 
-/// `byRecording` makes each recording a repeat, and not each of its steps.
+/// What the repeats of a comparison are.
+enum class Repeats { Steps, Recordings, Launches };
+
 SideTable tabulate(llvm::ArrayRef<Recording> recordings, profile::ItemKind by,
-                   bool byRecording);
+                   Repeats repeats);
 
 /// In what the sides differ.
 std::vector<Unlike> findUnlike(const SideTable &a, const SideTable &b);

@@ -138,12 +138,19 @@ static void addAt(Context &context, StringRef source, const Cost &cost) {
 
 static void addHostLines(Context &context) {
   std::map<StringRef, Cost> garbage;
+  const Device *device = findBusiestDevice(context.profile);
+  bool isCPU = device && device->kind == "cpu";
+  int64_t idleNs = isCPU ? 0 : sumLengths(context.idle());
   for (const HostCost &host : context.profile.host) {
     Cost cost;
     cost.module = host.module;
     cost.calls = host.calls;
     cost.timeNs = host.timeNs;
-    bool isMuch = static_cast<double>(cost.timeNs) >=
+    // Of what a GPU had to do meanwhile nothing is lost.
+    if (host.kind == HostCostKind::DataLoading && !isCPU &&
+        idleNs < host.timeNs)
+      cost.savedNs = idleNs;
+    bool isMuch = static_cast<double>(cost.savedNs.value_or(cost.timeNs)) >=
                   kLeastLoadingShare * static_cast<double>(context.wall());
     if (host.kind == HostCostKind::DataLoading && isMuch)
       addAt<evidence::DataLoadingWaits>(context, host.source, cost);

@@ -257,14 +257,11 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
       add(HostCostKind::Wait, kCollectiveWait, where.source, where.module,
           wait.time.second - wait.time.first);
     }
-  // All else is of lines.
-  if (!places.any()) {
-    for (auto &[key, cost] : costs)
-      profile.host.push_back(std::move(cost));
-    return;
-  }
   for (uint32_t index = 0; index < trace.hostOps.size(); ++index) {
     const HostOp &op = trace.hostOps[index];
+    // Of what is told by its line nothing is known without any.
+    if (!places.any() && !op.annotation)
+      continue;
     std::optional<HostCostKind> kind = kindOf(op);
     if (!kind || !isCounted(op.startNs))
       continue;
@@ -274,8 +271,16 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
       outer = host.parent(outer);
     if (outer != kNone)
       continue;
-    const OperatorPlaces::Where &where = places.of(index);
+    OperatorPlaces::Where where;
+    if (places.any())
+      where = places.of(index);
     add(*kind, op.name, where.source, where.module, op.durationNs);
+  }
+  // All else is of lines.
+  if (!places.any()) {
+    for (auto &[key, cost] : costs)
+      profile.host.push_back(std::move(cost));
+    return;
   }
   // Compilations and torch.save collect garbage as well, which is theirs.
   std::vector<std::vector<Interval>> others(trace.threads.size());

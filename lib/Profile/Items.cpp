@@ -122,7 +122,8 @@ Adder::Adder(const Profile &profile) : profile(profile) {
 
 void Adder::measureSteps() {
   if (!table.hasSteps) {
-    if (std::optional<Interval> window = profile.summary.window)
+    if (std::optional<Interval> window = profile.summary.window;
+        window && hasTimeline(profile))
       table.wallNs = {window->second - window->first};
     return;
   }
@@ -379,6 +380,40 @@ ItemTable opprof::profile::listItems(const Profile &profile, ItemKind by) {
     return listOperators(profile);
   }
   llvm_unreachable("unhandled kind");
+}
+
+static std::string
+describeSize(const std::optional<std::array<uint64_t, 3>> &size) {
+  if (!size)
+    return "?";
+  std::string text;
+  for (uint64_t axis : *size)
+    text += (text.empty() ? "" : "×") + utostr(axis);
+  return text;
+}
+
+ItemTable opprof::profile::listLaunches(const Profile &profile) {
+  ItemTable table;
+  table.kernelNs.resize(1);
+  std::map<std::pair<StringRef, std::string>, uint32_t> places;
+  for (const Activity &kernel : profile.kernels) {
+    std::string sizes = "grid " + describeSize(kernel.config->grid) +
+                        ", block " + describeSize(kernel.config->block);
+    auto [place, isNew] =
+        places.try_emplace({kernel.name, sizes}, table.items.size());
+    if (isNew) {
+      Item &item = table.items.emplace_back();
+      item.name = shortKernelName(kernel.name);
+      item.detail = sizes;
+      item.keys[size_t(Match::Identity)] = joinKey({kernel.name, sizes});
+      item.keys[size_t(Match::Name)] = joinKey({item.name, sizes});
+    }
+    Item &item = table.items[place->second];
+    item.timesNs.push_back(kernel.durationNs);
+    ++item.kernels;
+    table.kernelNs.front() += kernel.durationNs;
+  }
+  return table;
 }
 
 ItemKind opprof::profile::finestKind(const Profile &profile) {

@@ -80,7 +80,7 @@ static std::string describeCount(const Comparison &comparison) {
   size_t slower = comparison.count(Verdict::Slower),
          faster = comparison.count(Verdict::Faster);
   std::string text = formatv("{0} slower, {1} faster", slower, faster);
-  if (std::min(comparison.a.repeats, comparison.b.repeats) < kFewestRepeats)
+  if (!comparison.isJudged())
     text = "not judged";
   text += formatv(" of {0} compared", comparison.compared);
   for (Verdict verdict : {Verdict::Small, Verdict::Gone, Verdict::New})
@@ -197,7 +197,8 @@ void report::printDifference(const Comparison &comparison,
   printWhole(page, "step", comparison.step);
   printWhole(page, "kernels", comparison.kernelTime);
 
-  page.heading("By " + stringify(comparison.by).str(),
+  page.heading("By " + stringify(comparison.by).str() +
+                   (comparison.byLaunch ? ", time of one launch" : ""),
                describeCount(comparison));
   if (std::string matches = describeMatches(comparison); !matches.empty()) {
     page.text("  ");
@@ -287,6 +288,7 @@ void report::printDifferenceMarkdown(const Comparison &comparison,
     os << "\n\n";
   }
   os << "| | " << stringify(comparison.by)
+     << (comparison.byLaunch ? ", one launch" : "")
      << " | A | B | change | | 95 % interval | |\n"
         "|---|---|--:|--:|--:|--:|---|---|\n";
   for (const auto &[name, change] :

@@ -498,6 +498,18 @@ static StringRef remedyOnCPU(FindingKind kind) {
   }
 }
 
+/// What to do where operators leave the processor idle for longer than calling
+/// them takes, which are tens of microseconds each; empty where they don't.
+static std::string remedyOfIdleCPU(const evidence::DeviceBusy &busy) {
+  constexpr int64_t kLongNs = 200'000;
+  if (!busy.gaps || busy.idleNs / static_cast<int64_t>(busy.gaps) < kLongNs)
+    return "";
+  return "Find what the program does between its operators, as calling them "
+         "takes far less: it waits, computes without PyTorch, or other "
+         "processes have the processor. record_function() round the parts of "
+         "a step, or with_stack=True, shows which.";
+}
+
 /// Whether anything in the profile is of PyTorch: a program that only calls
 /// CUDA has none of its operators, graphs and kernels.
 static bool showsPyTorch(const Profile &profile) {
@@ -726,20 +738,19 @@ std::string report::adviseOn(const Finding &finding, const Profile &profile) {
   }
   const Device *device = findBusiestDevice(profile);
   std::string remedy;
-  if (device && device->kind == "cpu")
-    remedy = remedyOnCPU(*kind);
-  else if (const auto *busy =
-               std::get_if<evidence::DeviceBusy>(&finding.evidence))
-    remedy = remedyOfIdle(*busy, profile);
+  bool isCPU = device && device->kind == "cpu";
+  if (const auto *busy = std::get_if<evidence::DeviceBusy>(&finding.evidence))
+    remedy = isCPU ? remedyOfIdleCPU(*busy) : remedyOfIdle(*busy, profile);
   else if (const auto *copies =
                std::get_if<evidence::HostCopies>(&finding.evidence);
            copies && 2 * copies->pages > copies->copies)
     remedy = "Move them ahead and at once (cudaMemPrefetchAsync), say who uses "
              "them (cudaMemAdvise), or take memory of the device.";
+  if (remedy.empty() && isCPU)
+    remedy = remedyOnCPU(*kind);
   if (remedy.empty() && replaysGraphs(profile))
     remedy = remedyOfReplays(*kind);
-  if (remedy.empty() && !(device && device->kind == "cpu") &&
-      !showsPyTorch(profile))
+  if (remedy.empty() && !isCPU && !showsPyTorch(profile))
     remedy = remedyInCUDA(*kind);
   if (remedy.empty())
     remedy = llvm::find_if(kExplanations, [&](const Explanation &explanation) {
@@ -877,14 +888,24 @@ Error report::explainFinding(StringRef id, const Profile *profile,
   page.text(id, Style::Bold);
   page.end();
   page.text("  ").paragraph(known->means, 2, 8);
-  for (auto [title, words] :
-       {std::pair(StringRef("How it is computed"), StringRef(known->computed)),
-        std::pair(StringRef("What to do"), StringRef(known->remedy)),
-        std::pair(StringRef("When it would not be true"),
-                  StringRef(known->untrue))}) {
+  auto printPart = [&](StringRef title, ArrayRef<std::string> texts) {
     page.heading(title, "");
-    page.text("  ").paragraph(words, 2, 10);
-  }
+    for (StringRef text : texts)
+      page.text("  ").paragraph(text, 2, 10);
+  };
+  // What helps depends on the device and on what this program does.
+  SmallVector<std::string> advice;
+  if (profile)
+    for (const Finding &finding : profile->findings)
+      if (finding.kind() == kind)
+        if (std::string text = adviseOn(finding, *profile);
+            !text.empty() && !llvm::is_contained(advice, text))
+          advice.push_back(std::move(text));
+  if (advice.empty())
+    advice.push_back(std::string(known->remedy));
+  printPart("How it is computed", {std::string(known->computed)});
+  printPart("What to do", advice);
+  printPart("When it would not be true", {std::string(known->untrue)});
   if (!profile)
     return Error::success();
   bool any = false;

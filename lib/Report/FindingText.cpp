@@ -227,7 +227,7 @@ std::string Prose::name(ArrayRef<uint32_t> nodes, StringRef kernel) const {
 std::string Prose::splitIdle(const evidence::WallTime &time) const {
   bool isCompiled = !profile.calls.empty();
   if (isCPU && !isCompiled)
-    return formatv("the other {0} ({1}) lie outside of operators.",
+    return formatv("in the other {0} ({1}) none does.",
                    timePerStep(time.idleOutsideNs),
                    share(time.idleOutsideNs, time.wallNs));
   if (isCPU) {

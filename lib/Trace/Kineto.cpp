@@ -1032,6 +1032,8 @@ static StringRef nameOtherFormat(StringRef text) {
       {"\xfe\xff", "text in UTF-16; store it as UTF-8"},
       {StringRef("{\0", 2), "text in UTF-16; store it as UTF-8"},
       {StringRef("[\0", 2), "text in UTF-16; store it as UTF-8"},
+      {StringRef("\0{", 2), "text in UTF-16; store it as UTF-8"},
+      {StringRef("\0[", 2), "text in UTF-16; store it as UTF-8"},
       {"\x80\x02", "a pickle of Python's, which is never opened"},
       {"\x80\x04", "a pickle of Python's, which is never opened"},
       {"\x80\x05", "a pickle of Python's, which is never opened"},
@@ -1077,6 +1079,11 @@ static StringRef nameOtherFormat(StringRef text) {
       }))
     return "stacks with their sums, as export_stacks writes them for a flame "
            "graph; record again, and keep the trace";
+  if (lines.size() > 1 && lines[0].contains(',') &&
+      lines[0].count(',') == lines[1].count(','))
+    return "a table of values (CSV) without kernels; of Nsight Compute's pages "
+           "those are on the one that ncu --import REPORT --csv --page raw "
+           "prints";
   return "";
 }
 
@@ -1158,7 +1165,20 @@ Error Reader::readKeys(ondemand::object root, bool &found) {
   return Error::success();
 }
 
+/// Whether it is the trace of a process that loads data for another one, whose
+/// threads are called so.
+static bool isOfLoadingWorker(StringRef text) {
+  constexpr size_t kShown = 1 << 16;
+  return text.take_front(kShown).contains("(pt_data_worker)");
+}
+
 Error Reader::checkFormat() {
+  if (isOfLoadingWorker(StringRef(base, size)))
+    trace.notes.push_back(
+        "recorded in a worker of a DataLoader: what it computes are samples, "
+        "and it is idle where it reads them or has loaded enough ahead; "
+        "whether "
+        "the program waits for it is in the trace of the main process");
   otherTool = nameOtherTool(StringRef(base, size));
   if (StringRef format = nameOtherFormat(StringRef(base, size));
       !format.empty())

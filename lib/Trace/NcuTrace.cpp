@@ -218,6 +218,8 @@ namespace {
 struct Unit {
   double factor = 1;
   bool isPercent = false;
+  bool isTime = false;
+  bool isSize = false;
 };
 } // namespace
 
@@ -231,17 +233,34 @@ static double getTimeFactor(StringRef unit) {
       .Default(0);
 }
 
-static double getPrefix(StringRef unit, StringRef base) {
-  if (!unit.consume_back_insensitive(base))
-    return 0;
-  // Decimal ones: 1 Kbyte of ncu is 1000 bytes.
-  return StringSwitch<double>(unit)
+/// What the letters before a unit multiply it by; 0 where they are none.
+static double getPrefix(StringRef letters) {
+  // 1 Kbyte of ncu is 1000 bytes, and 1 KiB is 1024 everywhere.
+  return StringSwitch<double>(letters)
       .Case("", 1)
       .CaseLower("k", 1e3)
       .CaseLower("m", 1e6)
       .CaseLower("g", 1e9)
       .CaseLower("t", 1e12)
+      .CaseLower("ki", 0x1p10)
+      .CaseLower("mi", 0x1p20)
+      .CaseLower("gi", 0x1p30)
+      .CaseLower("ti", 0x1p40)
       .Default(0);
+}
+
+static double getFrequencyFactor(StringRef unit) {
+  return unit.consume_back_insensitive("hz") ? getPrefix(unit) : 0;
+}
+
+/// Bytes of a unit of size; 0 where it is none.
+static double getSizeFactor(StringRef unit) {
+  // A small b is a bit to many.
+  return unit.consume_back_insensitive("byte") ||
+                 unit.consume_back_insensitive("bytes") ||
+                 unit.consume_back("B")
+             ? getPrefix(unit)
+             : 0;
 }
 
 static Unit parseUnit(StringRef text) {
@@ -249,16 +268,27 @@ static Unit parseUnit(StringRef text) {
   text = text.trim();
   unit.isPercent = text == "%";
   auto [what, per] = text.split('/');
-  if (double time = getTimeFactor(what))
-    unit.factor = time;
-  else if (double bytes = getPrefix(what, "byte"))
-    unit.factor = bytes;
-  else if (double clock = getPrefix(what, "hz"))
-    unit.factor = clock;
+  double time = getTimeFactor(what), size = getSizeFactor(what);
+  unit.isTime = time > 0;
+  unit.isSize = size > 0;
+  for (double factor : {time, size, getFrequencyFactor(what)})
+    if (factor > 0)
+      unit.factor = factor;
   // A rate is stated a second.
-  if (double time = getTimeFactor(per))
-    unit.factor *= 1e9 / time;
+  if (double second = getTimeFactor(per))
+    unit.factor *= 1e9 / second;
   return unit;
+}
+
+/// Whether a metric is of times or sizes, and its unit is of neither: its value
+/// cannot be told in nanoseconds or bytes.
+static bool isOfOtherUnit(StringRef metric, const Unit &unit) {
+  if (unit.isPercent)
+    return false;
+  if (metric.contains("__time_duration"))
+    return !unit.isTime;
+  return (metric.contains("__bytes") || metric.contains("_bytes.")) &&
+         !unit.isSize;
 }
 
 //===----------------------------------------------------------------------===//
@@ -405,6 +435,9 @@ private:
   /// Of the details page: kernels and the counters that they have.
   DenseSet<std::pair<uint32_t, uint32_t>> taken;
   uint64_t lost = 0;
+  /// Values left out for the unit that they are in, and the first of those.
+  uint64_t unread = 0;
+  std::string unreadUnit;
   /// Tables of the same kernels that were put on those before them.
   uint64_t merged = 0;
 };
@@ -470,11 +503,46 @@ static size_t findHeader(StringRef text) {
   return StringRef::npos;
 }
 
+/// Whether text without a mark is in UTF-16 of either order: half of the bytes
+/// of what both pages begin with are zeros.
+static bool looksLikeUTF16(StringRef text, bool isBig) {
+  text = text.take_front(4);
+  if (text.size() < 4)
+    return false;
+  for (auto [place, c] : enumerate(text))
+    if ((c == 0) == ((place % 2 == 1) == isBig))
+      return false;
+  return true;
+}
+
+/// Text in UTF-16, as PowerShell redirects and stores it, in UTF-8: nothing
+/// where it is none, empty where it is damaged.
+static std::optional<std::string> fromUTF16(StringRef text) {
+  constexpr StringLiteral kLittle = "\xFF\xFE", kBig = "\xFE\xFF";
+  std::string marked;
+  if (!text.starts_with(kLittle) && !text.starts_with(kBig)) {
+    bool isBig = looksLikeUTF16(text, true);
+    if (!isBig && !looksLikeUTF16(text, false))
+      return std::nullopt;
+    marked = ((isBig ? kBig : kLittle) + text).str();
+    text = marked;
+  }
+  std::string converted;
+  if (!convertUTF16ToUTF8String(ArrayRef(text.data(), text.size() & ~1ull),
+                                converted))
+    return "";
+  return converted;
+}
+
 bool opprof::trace::isNcuPage(StringRef begin) {
+  // Before anything is taken from the front: units of two bytes are aligned.
+  if (std::optional<std::string> text = fromUTF16(begin)) {
+    // What shows the kind may be cut in a letter of two units.
+    if (text->empty())
+      text = fromUTF16(begin.drop_back(std::min<size_t>(2, begin.size())));
+    return text && !text->empty() && isNcuPage(*text);
+  }
   begin.consume_front("\xEF\xBB\xBF");
-  // What PowerShell redirects.
-  if (begin.starts_with("\xFF\xFE\"\0I") || begin.starts_with("\xFF\xFE=\0="))
-    return true;
   return begin.starts_with("==PROF==") || begin.starts_with("==WARNING==") ||
          begin.starts_with("\"#\",\"Address\",\"Source\"") ||
          findHeader(begin) != StringRef::npos;
@@ -739,6 +807,11 @@ void Reader::take(TraceActivity &kernel, StringRef name, StringRef unitText,
   if (name.empty() || text.empty())
     return;
   std::optional<double> number = numbers.read(text);
+  if (number && !unitText.empty() && isOfOtherUnit(name, unit)) {
+    if (!unread++)
+      unreadUnit = unitText.str();
+    return;
+  }
   double value = number.value_or(std::nan("")) * unit.factor;
   if (!isAboutKernel(name))
     return takeFact(kernel, name, text, value);
@@ -804,6 +877,11 @@ Error Reader::finish(bool needsTimes) {
   if (lost)
     add(Twine(lost) + (lost == 1 ? " row" : " rows") + " of the table " +
         (lost == 1 ? "is" : "are") + " damaged and left out");
+  if (unread)
+    add(Twine(unread) + (unread == 1 ? " value is" : " values are") +
+        " left out, as what \"" + unreadUnit +
+        "\" is in nanoseconds or bytes is not known; print the table again "
+        "with --print-units base");
   if (numbers.isMixed())
     add("numbers are printed in two languages: those of the rarer one may be "
         "misread; print all of them with LC_ALL=C");
@@ -813,14 +891,11 @@ Error Reader::finish(bool needsTimes) {
 }
 
 Error Reader::read(StringRef text, bool needsTimes) {
-  std::string converted;
-  if (text.starts_with("\xFF\xFE")) {
-    // UTF-16, as PowerShell writes it.
-    if (!convertUTF16ToUTF8String(ArrayRef(text.data(), text.size() & ~1ull),
-                                  converted))
-      return fail("the UTF-16 text is damaged; print the table again");
-    text = converted;
-  }
+  std::optional<std::string> converted = fromUTF16(text);
+  if (converted && converted->empty())
+    return fail("the UTF-16 text is damaged; print the table again");
+  if (converted)
+    text = *converted;
   text.consume_front("\xEF\xBB\xBF");
   Expected<size_t> begin = findTable(text);
   if (!begin)

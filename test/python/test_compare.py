@@ -113,13 +113,14 @@ def by_name(result: Any) -> dict[str, Any]:
 
 def command(*arguments: str | Path) -> tuple[int, str, str]:
     """Exit status, stdout and stderr of `opprof`."""
-    out, err = io.StringIO(), io.StringIO()
+    # What is large is written as bytes.
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             status = main([str(argument) for argument in arguments])
         except SystemExit as ended:
             status = ended.code if isinstance(ended.code, int) else 1
-    return status, out.getvalue(), err.getvalue()
+    return status, out.buffer.getvalue().decode(), err.getvalue()  # type: ignore[attr-defined]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

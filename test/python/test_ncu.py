@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_runs import driver, error_of, profile_of, stand_in
+from driver_runs import driver, error_of, profile_of, said, stand_in
 
 from opprof.commands.cli import main
 
@@ -219,6 +219,11 @@ FORMS: dict[str, bytes] = {
     "Windows": page(raw()).replace("\n", "\r\n").encode(),
     "byte order mark": b"\xef\xbb\xbf" + page(raw()).encode(),
     "PowerShell": page(raw()).encode("utf-16"),
+    "PowerShell, after what the program prints": ("step 0\n" + page(raw())).encode("utf-16"),
+    "UTF-16, the large end first": b"\xfe\xff" + page(raw()).encode("utf-16-be"),
+    "UTF-16 without a mark": page(raw()).encode("utf-16-le"),
+    "UTF-16 without a mark, the large end first": page(raw()).encode("utf-16-be"),
+    "binary units": page(raw()).replace('"Mbyte"', '"MiB"').replace("1.975040", "1.88354492187500").replace("3.000000", "2.86102294921875").replace('"Kbyte/block"', '"KiB/block"').replace("0.192000", "0.1875").replace("1.024", "1").encode(),
     "gzip": gzip.compress(page(raw()).encode()),
     "base units": page([raw()[0], *raw()[1:]]).replace('"us"', '"nsecond"').replace("4.288000", "4,288").replace("2.752000", "2,752").replace("1,012.500000", "1,012,500").replace('"Mbyte"', '"byte"').replace("1.975040", "1,975,040").replace("0.000512", "512").replace("3.000000", "3,000,000").encode(),
     "instances": page(with_instances(raw())).encode(),
@@ -342,6 +347,25 @@ DAMAGES: dict[str, Callable[[str], str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("unit", "bytes_read"),
+    [
+        ("KiB", 2048), ("Kibyte", 2048), ("GiB", 2 << 30), ("KB", 2000), ("B", 2), ("bytes", 2),
+        ("Mfurlong", None), ("us", None), ("Kib", None),
+    ],
+)  # fmt: skip
+def test_sizes_are_told_by_their_units(unit: str, bytes_read: int | None, tmp_path: Path) -> None:
+    file = tmp_path / "ncu.csv"
+    file.write_text(page(raw()).replace('"Mbyte"', f'"{unit}"').replace("1.975040", "2"))
+    profile = profile_of(file)
+    assert profile["kernels"][0]["metrics"].get("dram_read_bytes") == bytes_read
+    unknown = f'3 values are left out, as what "{unit}" is in nanoseconds or bytes is not known'
+    assert any(unknown in note for note in profile["notes"]) == (bytes_read is None)
+    # A time is none of bytes either.
+    file.write_text(page(raw()).replace('"us"', '"KiB"'))
+    assert "did not count how long kernels took" in error_of(file)
+
+
 def test_there_are_forty_kinds_of_damage() -> None:
     assert len(DAMAGES) >= 40
 
@@ -380,6 +404,8 @@ def test_every_cut_is_read_or_refused(tmp_path: Path) -> None:
         (page(raw()[:2]), "no kernel in the table"),
         (page(raw(metrics=METRICS[1:])), "gpu__time_duration.sum"),
         ('"Process ID","Process Name","Host Name","Kernel Name","Invocations","Section Name","Metric Name"\n', "--print-summary"),
+        ('"Session","Value"\n"Process Name","python3"\n', "a table of values (CSV) without kernels"),
+        ("Attribute,Value\nDevice,NVIDIA H200\n", "--csv --page raw"),
         ('"#","Address","Source","# Samples"\n"0","0x1","MOV R1, R2","0"\n', "the source page"),
         (page(without(raw(), "Kernel Name")), 'no column "Kernel Name"'),
         (page(without(raw(), "ID")), 'no column "ID"'),
@@ -390,7 +416,8 @@ def test_every_cut_is_read_or_refused(tmp_path: Path) -> None:
         (page([raw()[0], *raw()[2:]]), 'the column "gpu__time_duration.sum" has no unit'),
     ],
     ids=[
-        *["no table", "summary", "no kernel", "no times", "summary of details", "source page", "no name", "no id"],
+        *["no table", "summary", "no kernel", "no times", "summary of details"],
+        *["session page", "attributes", "source page", "no name", "no id"],
         *["no unit", "no value", "no metric", "no name in details", "no row of units"],
     ],
 )  # fmt: skip
@@ -423,6 +450,68 @@ def test_a_report_of_nsight_compute_needs_ncu(
     (tmp_path / "older").mkdir()
     report.rename(tmp_path / "older" / "r.nsight-cuprof-report")
     assert "failed with status 7" in error_of(tmp_path / "older")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Two pages
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+def launched(counts: list[int], slower: float = 1, kernel: int = 1) -> str:
+    """A page with so many launches of each kernel; those of `kernel` take `slower` times as long."""
+    rows = raw()
+    time = rows[0].index("gpu__time_duration.sum")
+    made = rows[:2]
+    for place, count in enumerate(counts):
+        for launch in range(count):
+            row = list(rows[2 + place])
+            nanoseconds = 1000 * (100 + 10 * place + launch % 3 / 10)
+            row[0] = str(len(made))
+            row[time] = f"{nanoseconds * (slower if place == kernel else 1) / 1000:.6f}"
+            made.append(row)
+    return page(made)
+
+
+def compared(tmp_path: Path, a: str, b: str, *options: str) -> tuple[int, Any]:
+    for name, content in (("a.csv", a), ("b.csv", b)):
+        (tmp_path / name).write_text(content)
+    to = f"--to={tmp_path / 'b.csv'}"
+    done = said("diff", "--format=json", *options, to, "--", tmp_path / "a.csv")
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_pages_are_compared_by_the_time_of_a_launch(tmp_path: Path) -> None:
+    """How many launches were counted is a matter of ncu's options, and no change of the program."""
+    _, same = compared(tmp_path, launched([10, 8, 6]), launched([20, 16, 12]))
+    assert {item["verdict"] for item in same["items"]} == {"same"}
+    assert same["a"]["repeats_are"] == "launches" and same["a"]["repeats"] == 24
+    assert not {"a_ns", "b_ns"} & same["step"].keys()
+    assert "change_pct" not in same["kernel_time"]
+    _, changed = compared(tmp_path, launched([10, 8, 6]), launched([20, 16, 12], 1.25))
+    by_name = {item["name"]: item for item in changed["items"]}
+    slow = by_name.pop(KERNELS[1])
+    assert slow["verdict"] == "slower" and slow is changed["items"][0]
+    assert slow["a_ns"] == pytest.approx(110_100, abs=100)
+    assert slow["b_ns"] == pytest.approx(1.25 * slow["a_ns"], rel=1e-3)
+    assert (slow["a_kernels"], slow["b_kernels"]) == (8, 16)
+    assert slow["detail"] == "grid 8×4×1, block 256×1×1"
+    assert {item["verdict"] for item in by_name.values()} == {"same"}
+
+
+def test_a_kernel_of_few_launches_is_not_judged(tmp_path: Path) -> None:
+    _, result = compared(tmp_path, launched([9, 4, 9]), launched([9, 9, 9], 2))
+    assert {i["name"]: i["verdict"] for i in result["items"]}[KERNELS[1]] == "unknown"
+    assert any("1 kernel has fewer than 5 launches" in note for note in result["notes"])
+    to = f"--to={tmp_path / 'b.csv'}"
+    assert "time of one launch" in said("diff", "--width=120", to, "--", tmp_path / "a.csv").stdout
+
+
+def test_a_check_of_pages_counts_all_launches_of_a_kernel(tmp_path: Path) -> None:
+    """A tenth more of a kernel that takes a third of the time: above 3 %, and below 4 %."""
+    a, b = launched([10, 10, 10]), launched([10, 10, 10], 1.1)
+    for limit, failed in ((3, [KERNELS[1]]), (4, [])):
+        _, result = compared(tmp_path, a, b, f"--fail-above={limit}")
+        assert result["failed"] == failed
 
 
 # ----------------------------------------------------------------------------------------------------------------------

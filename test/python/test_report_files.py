@@ -118,6 +118,82 @@ def test_a_bare_trace_shows_operators_modules_and_gaps(write: Write) -> None:
     assert "enumerate(DataLoader)" in busy["text"]
 
 
+def on_a_cpu(gap: float, *, count: int = 40) -> list[Event]:
+    """Operators of 50 µs, so far apart."""
+    return [operator("aten::mm", number * (50 + gap), 50, number) for number in range(count)]
+
+
+def test_data_loading_is_named_without_stacks(write: Write) -> None:
+    made = [*on_a_cpu(1000), annotation("enumerate(DataLoader)#_Single.__next__", 60, 30_000)]
+    (found,) = [
+        f
+        for f in profile_of(write("t.json", text_of(made)))["findings"]
+        if f["id"] == "data-loading-waits"
+    ]
+    assert found["severity_ns_per_step"] == 30_000_000
+    text = said("report", "--width=200", "--", write("t.json", text_of(made))).stdout
+    assert "Give the DataLoader workers" in text and "torch.compile fuses" not in text
+
+
+def test_data_loading_costs_a_gpu_what_it_is_idle(write: Write) -> None:
+    loading = annotation("enumerate(DataLoader)#_Iter.__next__", 20, 9_000)
+
+    def found(duration: float) -> list[Any]:
+        made = [operator("aten::mm", 10, 8, 1), launch(12, 1, 1), kernel("gemm", 20, duration, 1)]
+        made += [
+            operator("aten::mm", 9_990, 8, 2),
+            launch(9_992, 2, 2),
+            kernel("gemm", 10_000, 20, 2),
+        ]
+        profile = profile_of(write("t.json", text_of([*made, loading])))
+        return [f for f in profile["findings"] if f["id"] == "data-loading-waits"]  # fmt: skip
+
+    (idle,) = found(6_000)
+    assert idle["severity_ns_per_step"] == 3_980_000
+    assert "would save about 3.98 ms" in idle["text"]
+    assert not found(9_500)
+
+
+@pytest.mark.parametrize(
+    ("gap", "part"), [(20, "Call less: torch.compile"), (1000, "what the program does between")]
+)
+def test_idle_time_of_a_cpu_is_calls_only_where_gaps_are_short(
+    gap: float, part: str, write: Write
+) -> None:  # fmt: skip
+    trace = write("t.json", text_of(on_a_cpu(gap)))
+    assert part in " ".join(said("report", "--width=200", "--", trace).stdout.split())
+    # What is explained is of this run, where nothing is launched.
+    explained = " ".join(
+        said("explain", f"--run={trace}", "--width=200", "device-busy").stdout.split()
+    )
+    assert part in explained
+    assert "CUDA graph" not in explained
+
+
+def test_time_of_a_function_of_autograd_is_not_said_to_be_outside_of_operators(
+    write: Write,
+) -> None:
+    """What it takes beside the operators that it calls is in none of them, and not outside of all."""
+    function = operator("autograd::engine::evaluate_function: MulBackward0", 100, 900, 2)
+    made = [operator("aten::mm", 0, 50, 1), function, operator("aten::mul", 110, 50, 3)]
+    (text,) = [
+        f["text"]
+        for f in profile_of(write("t.json", text_of(made)))["findings"]
+        if f["id"] == "wall-time"
+    ]
+    assert "2 operators compute for 100.0 µs" in text
+    assert text.endswith(" none does.")
+
+
+def test_a_trace_of_a_loading_worker_says_so(write: Write) -> None:
+    name = {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "ts": 0}
+    made = [{**name, "args": {"name": "thread 7 (pt_data_worker)"}}, *on_a_cpu(1000)]
+    notes = profile_of(write("t.json", text_of(made)))["notes"]
+    assert any(note.startswith("recorded in a worker of a DataLoader") for note in notes)
+    for packed in (gzip.compress(text_of(made).encode()), json.dumps(made).encode()):
+        assert profile_of(write("t", packed))["notes"] == notes
+
+
 def test_a_profile_made_of_a_trace_is_shown_as_the_trace_is(write: Write) -> None:
     trace = write("t.json", text_of(events()))
     made = driver("report", "--json", "--", trace).stdout
@@ -718,8 +794,9 @@ def test_a_recording_may_come_from_stdin(write: Write) -> None:
     assert twice.returncode == 1 and "stdin is read once" in twice.stderr
 
 
-def test_a_timeline_on_stdout_is_not_held_in_memory(
-    write: Write, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("form", ["--perfetto=-", "--json"])
+def test_what_is_large_on_stdout_is_not_held_in_memory(
+    form: str, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = write("tools/opprof-driver", "#!/bin/sh\nhead -c 300000000 /dev/zero\n")
     tool.chmod(0o755)
@@ -727,12 +804,14 @@ def test_a_timeline_on_stdout_is_not_held_in_memory(
     code = (
         "import re, sys\n"
         "from opprof.commands.cli import main\n"
-        "status = main(['report', '--perfetto=-', sys.argv[1]])\n"
+        "status = main(['report', *sys.argv[1:]])\n"
         # What getrusage says is at least what the process that began this one held.
         "peak = re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]\n"
         "print(status, peak, file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, tool], capture_output=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code, form, tool], capture_output=True, timeout=120
+    )
     assert len(done.stdout) == 300_000_000
     status, largest = map(int, done.stderr.split())
     assert status == 0

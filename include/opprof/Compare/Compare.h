@@ -67,7 +67,7 @@ struct ItemChange : Change {
   std::optional<NodeId> node;
   /// How the item of B was found; absent where it is in one side only.
   std::optional<profile::Match> matchedBy;
-  /// Kernels a repeat, in each side.
+  /// Kernels a repeat, in each side; launches, where those are the repeats.
   double aKernels = 0, bKernels = 0;
 };
 
@@ -96,6 +96,9 @@ struct Unlike {
 
 struct Comparison {
   profile::ItemKind by = profile::ItemKind::Node;
+  /// Whether items have the times of a launch, and launches are their repeats:
+  /// where neither side has a timeline, as pages of Nsight Compute.
+  bool byLaunch = false;
   Side a, b;
   std::vector<Unlike> unlike;
   /// From the start of a step to its end, and what its kernels add up to.
@@ -118,9 +121,7 @@ struct Comparison {
   /// time, items. As JSON and pages name them.
   std::vector<std::string> slowerBy(double percent) const;
   /// Whether both sides have enough repeats for anything to be called changed.
-  bool isJudged() const {
-    return a.repeats >= kFewestRepeats && b.repeats >= kFewestRepeats;
-  }
+  bool isJudged() const;
 };
 
 /// Compares recordings: each profile, and the file that it was read from.

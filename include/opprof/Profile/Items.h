@@ -54,7 +54,8 @@ struct Item {
 };
 
 /// A profile's items. A repeat is a steady step, or, where there are none, the
-/// whole recording. The items of a repeat sum to its kernel time.
+/// whole recording. The items of a repeat sum to its kernel time. Where
+/// launches are the repeats, each item has as many as it has launches.
 struct ItemTable {
   std::vector<Item> items;
   /// Whether repeats are steps.
@@ -68,6 +69,10 @@ struct ItemTable {
 };
 
 ItemTable listItems(const Profile &profile, ItemKind by);
+
+/// Kernels that were launched alike, each with the times of its launches: of a
+/// recording without a timeline, in which how many were counted says nothing.
+ItemTable listLaunches(const Profile &profile);
 
 /// What the profile can be told apart by best: nodes, or else operators, or
 /// else kernels.

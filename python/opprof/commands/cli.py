@@ -424,7 +424,7 @@ def _percent(text: str) -> float:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from opprof.commands.report import report_html, report_json, report_perfetto, report_text
+    from opprof.commands.report import print_json, report_html, report_perfetto, report_text
 
     if options.parquet is not None:
         from opprof.loading import load
@@ -444,7 +444,7 @@ def _report(options: argparse.Namespace) -> None:
             report_perfetto(options.files, options.perfetto)
             _say_written(options.perfetto)
     elif options.json:
-        sys.stdout.write(report_json(options.files, ceilings=options.ceilings))
+        print_json(options.files, sys.stdout.buffer, ceilings=options.ceilings)
     elif options.html is not None:
         page = report_html(options.files, options.html, ceilings=options.ceilings)
         if str(options.html) == "-":

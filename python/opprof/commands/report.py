@@ -38,6 +38,13 @@ def report_json(paths: Path | Sequence[Path], *, ceilings: Path | None = None) -
     return _show(paths, ceilings, "--json").decode()
 
 
+def print_json(
+    paths: Path | Sequence[Path], output: IO[bytes], *, ceilings: Path | None = None
+) -> None:
+    """Writes what `report_json` returns while it is made: of a long recording it is large."""
+    _show(paths, ceilings, "--json", output=output)
+
+
 def report_html(paths: Path | Sequence[Path], target: Path, *, ceilings: Path | None = None) -> str:
     """Writes the self-contained page; to `-`, it is what is returned."""
     return _show(paths, ceilings, f"--html={target}").decode()
