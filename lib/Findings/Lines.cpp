@@ -289,7 +289,7 @@ static void addAttentions(Context &context) {
   // Of the operators that each is made of; what its products take, and what
   // the operator in its place does as well.
   std::map<StringRef, std::set<ModuleLine>> lines;
-  std::map<StringRef, int64_t> products, stays;
+  std::map<StringRef, int64_t> product, stays;
   std::vector<const Activity *> kernels;
   llvm::copy_if(
       context.kernels, std::back_inserter(kernels), [](const Activity *kernel) {
@@ -319,13 +319,17 @@ static void addAttentions(Context &context) {
     Cost &cost = found[source];
     cost.module = kernels[at]->origin->module;
     ++cost.calls;
+    // Both products have the same arithmetic. What one of them takes longer is
+    // of the scores, which go through memory, and of copies that make it fit.
+    const int64_t shorter = std::min(context.spanOf(*kernels[first]),
+                                     context.spanOf(*kernels[last]));
+    product[source] += shorter;
+    stays[source] += 2 * shorter;
     for (size_t place = first; place <= last; ++place) {
       const Activity &kernel = *kernels[place];
       cost.addTime(context, kernel);
-      if (isProduct(kernel))
-        products[source] += context.spanOf(kernel);
       // A CPU computes the softmax all the same.
-      if (isProduct(kernel) || (context.isCPU && place == at))
+      if (context.isCPU && place == at)
         stays[source] += context.spanOf(kernel);
       lines[source].insert({kernel.origin->module, kernel.origin->source});
     }
@@ -339,7 +343,7 @@ static void addAttentions(Context &context) {
     }
     // One of the two products is computed again for the backward pass.
     if (!backward.empty())
-      stays[source] += products[source] / 2;
+      stays[source] += product[source];
     cost.replaceBy(context, stays[source],
                    cost.calls * (backward.empty() ? 1 : 4));
     addAt<evidence::AttentionByHand>(context, source, cost);
@@ -627,10 +631,11 @@ static bool makesAnother(StringRef name) {
       .Default(false);
 }
 
-/// Whether it runs outside of modules, optimizers and the backward pass.
+/// Whether it runs outside of modules, optimizers and the backward pass. Of a
+/// term of the loss that parameters have it is a part of the forward pass.
 static bool isOutside(const Activity &kernel) {
-  return kernel.part == Part::None && kernel.origin->module.empty() &&
-         !kernel.origin->source.empty();
+  return (kernel.part == Part::None || kernel.part == Part::Forward) &&
+         kernel.origin->module.empty() && !kernel.origin->source.empty();
 }
 
 /// The most calls of one of the operators `isCounted` that a step has at lines
@@ -657,7 +662,8 @@ static uint64_t longestRun(const Context &context, const Line &line,
   return longest;
 }
 
-/// An optimizer by hand, or a running mean; gives their lines.
+/// An optimizer by hand, a running mean, or a term of the loss that is summed
+/// up parameter by parameter; gives their lines.
 static std::set<StringRef>
 addParameterLoops(Context &context, const std::set<StringRef> &clipping) {
   std::set<StringRef> found;
@@ -719,11 +725,23 @@ addParameterLoops(Context &context, const std::set<StringRef> &clipping) {
     found.insert(source);
     Cost cost;
     CallsByName calls;
+    std::set<ModuleLine> lines;
     for (const Activity *kernel : context.kernels)
       if (isOutside(*kernel) && Line(kernel->origin->source).isNear(line)) {
         cost.add(context, *kernel);
         calls[nameOf(*kernel)].push_back(kernel);
+        lines.insert({kernel->origin->module, kernel->origin->source});
       }
+    for (const Activity *kernel : backwardOf(context, lines)) {
+      // Each parameter has a gradient in any case.
+      if (nameOf(*kernel) == "torch::autograd::AccumulateGrad")
+        continue;
+      cost.addTime(context, *kernel);
+      calls[nameOf(*kernel)].push_back(kernel);
+    }
+    llvm::stable_sort(cost.kernels, [](const Activity *a, const Activity *b) {
+      return a->startNs < b->startNs;
+    });
     replaceLoop(context, cost, calls);
     if (isWorth(context, *cost.savedNs))
       addAt<evidence::ParameterLoop>(context, source, cost);

@@ -928,7 +928,7 @@ std::unique_ptr<Profile> Attributor::run() {
            *profile);
   addCalls();
   addHostEvents();
-  addHostCosts(trace, host, places, *profile);
+  addHostCosts(trace, host, places, !onHost || isHostSide, *profile);
   addTensorMemory(trace, host, places, *profile);
   addHostWork(trace, host, *profile);
   addDevices();

@@ -19,12 +19,15 @@ using namespace opprof::join;
 using namespace opprof::profile;
 using namespace opprof::trace;
 
-/// What an operator is besides arithmetic, if anything.
-static std::optional<HostCostKind> kindOf(const HostOp &op) {
+/// What an operator is besides arithmetic, if anything. Without a device
+/// nothing is waited for.
+static std::optional<HostCostKind> kindOf(const HostOp &op, bool hasDevice) {
   if (op.annotation)
     return op.name.starts_with("enumerate(DataLoader)")
                ? std::optional(HostCostKind::DataLoading)
                : std::nullopt;
+  if (!hasDevice)
+    return std::nullopt;
   // Each gives the program a value that the device computes.
   return StringSwitch<std::optional<HostCostKind>>(op.name)
       .Cases({"aten::item", "aten::_local_scalar_dense", "aten::is_nonzero",
@@ -230,7 +233,7 @@ static void addProgram(const Trace &trace, const HostTimeline &host,
 }
 
 void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
-                                const OperatorPlaces &places,
+                                const OperatorPlaces &places, bool hasDevice,
                                 Profile &profile) {
   bool anySteady = countSteadySteps(profile) > 0;
   auto isCounted = [&](int64_t time) {
@@ -262,12 +265,12 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
     // Of what is told by its line nothing is known without any.
     if (!places.any() && !op.annotation)
       continue;
-    std::optional<HostCostKind> kind = kindOf(op);
+    std::optional<HostCostKind> kind = kindOf(op, hasDevice);
     if (!kind || !isCounted(op.startNs))
       continue;
     // A wait inside another one is part of it.
     uint32_t outer = host.parent(index);
-    while (outer != kNone && !kindOf(host.op(outer)))
+    while (outer != kNone && !kindOf(host.op(outer), hasDevice))
       outer = host.parent(outer);
     if (outer != kNone)
       continue;

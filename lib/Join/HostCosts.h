@@ -12,9 +12,11 @@ inline constexpr llvm::StringLiteral kWaitEvent = "wait";
 
 /// Gives the profile what the host did in its steady steps, or in all where
 /// there are none: loading data, waiting for values, collecting garbage,
-/// compiling; each by line, costliest first.
+/// compiling; each by line, costliest first. `hasDevice` is whether the program
+/// has one to wait for.
 void addHostCosts(const trace::Trace &trace, const HostTimeline &host,
-                  const OperatorPlaces &places, profile::Profile &profile);
+                  const OperatorPlaces &places, bool hasDevice,
+                  profile::Profile &profile);
 
 } // namespace opprof::join
 

@@ -308,10 +308,11 @@ static constexpr Explanation kExplanations[] = {
      "Attention written as two products with a softmax between, whose scores "
      "go through memory several times.",
      "A softmax with a product at most six operators before and after it, in "
-     "one module's forward pass. The cost is the time of what comes between "
-     "the products and of its backward pass, less a product that is computed "
-     "again there, and on a CPU less the softmax. On a GPU the steps are "
-     "played again without it, as for host-wait.",
+     "one module's forward pass. The cost is what one product takes longer "
+     "than the other, which has the same arithmetic, and the time of what "
+     "comes between them and of its backward pass, less a product that is "
+     "computed again there, and on a CPU less the softmax. On a GPU the steps "
+     "are played again without it, as for host-wait.",
      "torch.nn.functional.scaled_dot_product_attention.",
      "Where the scores themselves are used, or the fused operator refuses the "
      "inputs (attention-not-fused says why)."},
@@ -350,7 +351,8 @@ static constexpr Explanation kExplanations[] = {
      "stays."},
     {FindingKind::ParameterLoop,
      "A loop of the program's own changes its parameters, a running mean of "
-     "them or other tensors, one after the other.",
+     "them or other tensors, one after the other, or sums up a term of the "
+     "loss over them.",
      "Operators that change a tensor in place (add_, mul_, lerp_, copy_, "
      "addcmul_, addcdiv_ and the like), or make another in its place (add, "
      "mul, lerp and the like, with the same sizes in each step), outside of "
@@ -364,7 +366,8 @@ static constexpr Explanation kExplanations[] = {
      "An optimizer of torch.optim with fused=True or foreach=True in place of "
      "a step by hand; for a running mean torch.optim.swa_utils.AveragedModel "
      "with multi_avg_fn=get_ema_multi_avg_fn(decay); or torch._foreach_mul_, "
-     "_foreach_add_ and _foreach_lerp_ on lists of all of them.",
+     "_foreach_add_ and _foreach_lerp_ on lists of all of them. A term of the "
+     "loss is one of torch.nn.utils.parameters_to_vector(parameters).",
      "Where a few large parameters take most of the time: their arithmetic "
      "stays, and is no part of the cost. Tensors that are no parameters "
      "(inputs "

@@ -537,10 +537,13 @@ std::string Prose::say(const evidence::OptimizerLoop &line) {
 std::string Prose::say(const evidence::ParameterLoop &line) {
   return sayOf(line,
                "Tensors are changed one by one at {0}, as parameters or a "
-               "running mean of them are: {3} take {1} {2}; torch._foreach_ "
+               "running mean of them are, or read for a term of the loss: {3} "
+               "take {1} {2}; torch._foreach_ "
                "functions (_foreach_add_, _mul_, _lerp_) do a list of them in "
                "a few, as do an optimizer of torch.optim with fused=True and "
-               "torch.optim.swa_utils.AveragedModel with a multi_avg_fn.");
+               "torch.optim.swa_utils.AveragedModel with a multi_avg_fn; a "
+               "term of the loss is one of torch.nn.utils."
+               "parameters_to_vector.");
 }
 std::string Prose::say(const evidence::OperatorLoop &line) {
   return sayOf(line,

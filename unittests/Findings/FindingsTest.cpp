@@ -1215,6 +1215,20 @@ TEST_F(LineFindingsTest, OfAnAttentionTheProductsStay) {
   EXPECT_EQ(attention.savedNs, 20'000);
 }
 
+TEST_F(LineFindingsTest, OfAnAttentionTheScoresGo) {
+  // The first writes the scores, in 30 us more than the second takes.
+  run("aten::matmul", "model.py:5", 70'000);
+  run("aten::softmax", "model.py:7", 29'000);
+  run("aten::matmul", "model.py:8", 39'000);
+  for (int product = 0; product < 2; ++product)
+    run("aten::bmm", "model.py:8", 39'000, Part::Backward);
+  run("aten::_softmax_backward_data", "model.py:7", 59'000, Part::Backward);
+  run("aten::relu", "model.py:20");
+  compute();
+  // One product is computed again for the backward pass.
+  EXPECT_EQ(get<evidence::AttentionByHand>().savedNs, 31'000 + 60'000 - 40'000);
+}
+
 TEST_F(LineFindingsTest, AGradientLoopCostsItsCalls) {
   for (int parameter = 0; parameter < 20; ++parameter) {
     run("aten::norm", "train.py:5", 9'000, Part::None);
@@ -1502,6 +1516,29 @@ TEST_F(LoopFindingsTest, ParametersThatAreUpdatedOneByOne) {
   // One call of each stays.
   EXPECT_EQ(loop.savedNs, 16 * 10'000 - 2 * 10'000);
   EXPECT_EQ(cost(FindingKind::ParameterLoop), loop.savedNs);
+}
+
+TEST_F(LoopFindingsTest, ATermOfTheLossThatIsSummedOverParameters) {
+  std::vector<llvm::StringRef> ops = {"aten::sub", "aten::pow", "aten::sum",
+                                      "aten::add"};
+  for (uint32_t parameter = 1; parameter <= 8; ++parameter)
+    for (llvm::StringRef op : ops) {
+      change(op, "train.py:9", op == "aten::add" ? 1 : parameter);
+      profile.kernels.back().part = Part::Forward;
+    }
+  for (uint32_t parameter = 1; parameter <= 8; ++parameter)
+    for (llvm::StringRef op :
+         {"aten::mul", "torch::autograd::AccumulateGrad"}) {
+      change(op, "train.py:9", parameter);
+      profile.kernels.back().part = Part::Backward;
+    }
+  end();
+  compute();
+  const auto &loop = get<evidence::ParameterLoop>();
+  EXPECT_EQ(loop.source, "train.py:9");
+  EXPECT_EQ(loop.calls, 32u);
+  // One call of each operator stays, and what adds to each gradient.
+  EXPECT_EQ(loop.savedNs, 5 * 7 * 10'000);
 }
 
 TEST_F(LoopFindingsTest, WhatLargeParametersTakeStays) {

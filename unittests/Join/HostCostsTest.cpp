@@ -63,6 +63,17 @@ protected:
   Trace trace;
 };
 
+TEST_F(HostCostsTest, WithoutADeviceNothingIsWaitedFor) {
+  for (int64_t step = 0; step < 3; ++step)
+    op("aten::item", (step * 10 + 4) * kMs, kMs, 1);
+  auto isWait = [](const HostCost &cost) {
+    return cost.kind == HostCostKind::Wait;
+  };
+  EXPECT_FALSE(llvm::any_of(attribute(trace, {})->host, isWait));
+  run(ActivityKind::Kernel, 4);
+  EXPECT_TRUE(llvm::any_of(attribute(trace, {})->host, isWait));
+}
+
 TEST_F(HostCostsTest, TheProgramsOwnCodeIsIdleTimeOfTheDevice) {
   // A kernel elsewhere, so that the recording is one of a device.
   run(ActivityKind::Kernel, 3);
