@@ -400,6 +400,22 @@ def half_later(make: Make) -> list[Any]:
 
 
 @probe
+def converted_by_swapping(make: Make) -> list[Any]:
+    model, program = ready(make)
+    seen = twice(program, x())
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        model.half()
+        seen += twice(program, x().half())
+        model.float()
+        seen += twice(program, x())
+        model.load_state_dict(Small().state_dict())
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+    return seen + twice(program, x())
+
+
+@probe
 def double_later(make: Make) -> list[Any]:
     model, program = ready(make)
     seen = twice(program, x())
