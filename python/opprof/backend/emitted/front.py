@@ -1,5 +1,6 @@
 """The front: calls of a model that go to its program past Dynamo, where nothing that decides has changed."""
 
+import abc
 import copy
 import math
 import threading
@@ -513,6 +514,24 @@ def _calling(model: nn.Module) -> Any:
     )
 
 
+class _Derived:
+    """Comes before a model's class, whose `__init_subclass__` is not called."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        pass
+
+
+def _slot_of(model: nn.Module, name: str) -> property:
+    """The model's attribute in a slot, which is not in the dictionary that it shares."""
+    return property(
+        lambda _: getattr(model, name),
+        lambda _, value: setattr(model, name, value),
+        lambda _: delattr(model, name),
+    )
+
+
 def optimize(model: nn.Module, *, copies: bool = False) -> Any:
     """The model with this backend in front: a module of the same class that shares all with `model`, which stays as it is.
 
@@ -546,7 +565,13 @@ def optimize(model: nn.Module, *, copies: bool = False) -> Any:
         # A file holds the model, which needs no backend.
         return copy.copy, (model,)
 
-    optimized = types.new_class(kind.__name__, (kind,), {}, lambda own: own.update(members))
+    for base in kind.__mro__:
+        for name, descriptor in vars(base).items():
+            if isinstance(descriptor, types.MemberDescriptorType):
+                members[name] = _slot_of(model, name)
+    # What a metaclass or a base does when somebody derives from the class, asks for or keeps, is for classes of the program.
+    metaclass: Any = abc.ABCMeta if isinstance(kind, abc.ABCMeta) else type
+    optimized = metaclass.__new__(type(kind), kind.__name__, (_Derived, kind), members)
     result: Any = object.__new__(optimized)
     object.__setattr__(result, "__dict__", vars(model))
     return result
