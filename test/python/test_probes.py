@@ -582,6 +582,19 @@ def batch_statistics(make: Make) -> list[Any]:
 
 
 @probe
+def statistics_of_the_model_itself(make: Make) -> list[Any]:
+    model, program = ready(make, Images)
+    seen = twice(program, x(2, 3, 8, 8))
+    # Nothing else of it is written.
+    model.norm.train()
+    quiet(model.norm, x(2, 4, 8, 8) * 3 + 1)
+    model.norm.eval()
+    seen += twice(program, x(2, 3, 8, 8))
+    functional.instance_norm(x(2, 4, 8, 8), model.norm.running_mean, model.norm.running_var)
+    return seen + twice(program, x(2, 3, 8, 8))
+
+
+@probe
 def part_in_training(make: Make) -> list[Any]:
     model, program = ready(make, Images)
     seen = twice(program, x(2, 3, 8, 8))
