@@ -710,6 +710,17 @@ class Kept(type):
         super().__init__(*definition)
 
 
+class Twice(nn.Module):
+    """One part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.part(x) * 2
+
+
 class Registering(nn.Module, metaclass=Kept, label="base"):
     """As plugins do: each class that is derived from it says by which name it is found."""
 
@@ -754,6 +765,22 @@ def test_attributes_in_slots_are_the_models(backend: ModuleType) -> None:
     assert fast.later == 1
     del fast.later
     assert not hasattr(model, "later")
+
+
+@pytest.mark.parametrize("backend", ["prologue", "graph"], indirect=True)
+@pytest.mark.parametrize("kind", [BreaksBefore, Twice, nn.Linear])
+def test_classes_that_get_another_function(
+    backend: ModuleType, kind: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the model, of a part of it, and of a part after a break."""
+    models = [Twice(), BreaksBefore()]
+    x, fast = torch.randn(4, 8), [backend.optimize(model) for model in models]
+    own: Any = kind.forward
+    for function in (own, lambda self, x: own(self, x) - 1, own, lambda self, x: x * 3):
+        monkeypatch.setattr(kind, "forward", function)
+        for optimized, model in zip(fast, models, strict=True):
+            for _ in range(3):
+                agree(backend, optimized, model, x)
 
 
 class WithAbstract(nn.Module, abc.ABC):

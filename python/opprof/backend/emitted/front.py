@@ -16,7 +16,7 @@ from torch.utils import _pytree
 from opprof.backend.emitted.backend import backend
 from opprof.backend.emitted.program import Generation, Program, picker, recorder
 from opprof.backend.emitted.status import note_front
-from opprof.backend.emitted.watch import MODULE_STATE, Unknown, Watch
+from opprof.backend.emitted.watch import MODULE_STATE, Unknown, Watch, forward_of
 from opprof.backend.emitted.weights import weight_watch
 
 _guards = torch._C._dynamo.guards
@@ -295,7 +295,7 @@ class Shortcut:
 
 
 class Noted:
-    """What Dynamo does not look at again, as the model has it now: hooks, and where numbers are -0.0."""
+    """What Dynamo does not look at again, as the model has it now: hooks, what classes compute, and where numbers are -0.0."""
 
     def __init__(self, model: nn.Module, *, watched: bool) -> None:
         modules = nn.modules.module
@@ -304,6 +304,7 @@ class Noted:
             *getattr(modules, "_global_forward_pre_hooks", {}).values(),
         ]
         self.watch = Watch(model, (), {}) if watched else None
+        self.forwards = {type(module): forward_of(module) for module in model.modules()}
         zeros: set[Any] = set()
         # What holds numbers that change without the modules, each once.
         self.holders: dict[Any, Any] = {}
@@ -355,6 +356,9 @@ class Front:
         self._noted: Noted | None = None
         self._changes = 0
         self._functions: dict[frozenset[Any], Functions] = {}
+        # What classes were found to compute, and whether one has computed something else before.
+        self._forwards: dict[type, Any] = {}
+        self._apart = False
         self._shapes: set[Any] = set()
         # For calls of one kind: failures to learn of them in a row, and the call from which on it is tried again.
         self._tries: dict[Any, tuple[int, int]] = {}
@@ -372,13 +376,16 @@ class Front:
                 own = Noted(self.model, watched=self._changes < self.most_changes)
                 if noted is not None and own.hooks != noted.hooks:
                     self._functions = {}
+                if any(self._forwards.get(k, f) is not f for k, f in own.forwards.items()):
+                    self._functions, self._apart = {}, True
+                self._forwards |= own.forwards
                 self._noted = noted = own
             zeros = noted.zeros | _negative_zeros([leaves, noted.holders])
             if zeros not in self._functions:
                 if len(self._functions) >= self.most_shapes:
                     self.status.unfit = f"zeros were negative in more than {self.most_shapes} ways"
                     return None
-                apart = bool(noted.hooks or zeros)
+                apart = bool(noted.hooks or zeros or self._apart)
                 self._functions[zeros] = Functions(self.model, zeros, apart=apart)
             return self._functions[zeros]
 
