@@ -448,3 +448,16 @@ def test_what_was_compiled_once_is_found_again(
         for own, reference in zip(again, model(x), strict=True):
             torch.testing.assert_close(own, reference)
     assert counters["inductor"]["fxgraph_cache_hit"] == 1
+
+
+def test_normalizations_are_scripted_beside_a_backend(backend: ModuleType) -> None:
+    """The backend looks at PyTorch's functions for them, which TorchScript knows by identity."""
+
+    def normalized(x: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        return torch.batch_norm(x, None, None, mean, variance, True, 0.1, 1e-5, False)
+
+    x = torch.randn(3, 4, 5)
+    statistics = [(torch.zeros(4), torch.ones(4)) for _ in range(2)]
+    scripted = torch.jit.script(normalized)(x, *statistics[0])
+    assert torch.equal(scripted, normalized(x, *statistics[1]))
+    assert torch.equal(statistics[0][0], statistics[1][0])

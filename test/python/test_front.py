@@ -1,5 +1,6 @@
 """A model with a backend in front is that model: to all who look at it, and in what it gives after whatever was changed."""
 
+import abc
 import collections
 import copy
 import gc
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -745,6 +746,110 @@ def test_equal_modules_have_their_own_weights(backend: ModuleType) -> None:
             agree(backend, two, block, x)
     # Blocks that share a program do not take each other's weights away.
     assert max(graph.refreshes for graph in backend.status()["graphs"]) <= 3
+
+
+class Kept(type):
+    """A metaclass that keeps the classes that a program defines, and asks for a name."""
+
+    classes: ClassVar[list[str]] = []
+
+    def __new__(cls, *definition: Any, label: str = "", **others: Any) -> Any:
+        assert label, "each class has a label"
+        cls.classes.append(label)
+        return super().__new__(cls, *definition, **others)
+
+    def __init__(cls, *definition: Any, **others: Any) -> None:
+        super().__init__(*definition)
+
+
+class Twice(nn.Module):
+    """One part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.part(x) * 2
+
+
+class Registering(nn.Module, metaclass=Kept, label="base"):
+    """As plugins do: each class that is derived from it says by which name it is found."""
+
+    found: ClassVar[dict[str, type]] = {}
+
+    def __init_subclass__(cls, *, key: str) -> None:
+        Registering.found[key] = cls
+
+
+class Found(Registering, key="found", label="found"):
+    """Attributes in slots besides those of a module."""
+
+    __slots__ = ("factor", "later")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+        self.factor = 2.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x) * self.factor
+
+
+def test_classes_that_ask_for_something_of_those_that_derive_from_them(
+    backend: ModuleType,
+) -> None:
+    model, x = Found().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    assert Registering.found == {"found": Found} and Kept.classes == ["base", "found"]
+    settle(backend, fast, model, x)
+    assert isinstance(fast, Found) and not isinstance(model, type(fast))
+
+
+def test_attributes_in_slots_are_the_models(backend: ModuleType) -> None:
+    model, x = Found().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    fast.factor = 3.0
+    assert model.factor == 3.0 and not hasattr(fast, "later")
+    settle(backend, fast, model, x)
+    model.later = 1
+    assert fast.later == 1
+    del fast.later
+    assert not hasattr(model, "later")
+
+
+@pytest.mark.parametrize("backend", ["prologue", "graph"], indirect=True)
+@pytest.mark.parametrize("kind", [BreaksBefore, Twice, nn.Linear])
+def test_classes_that_get_another_function(
+    backend: ModuleType, kind: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the model, of a part of it, and of a part after a break."""
+    models = [Twice(), BreaksBefore()]
+    x, fast = torch.randn(4, 8), [backend.optimize(model) for model in models]
+    own: Any = kind.forward
+    for function in (own, lambda self, x: own(self, x) - 1, own, lambda self, x: x * 3):
+        monkeypatch.setattr(kind, "forward", function)
+        for optimized, model in zip(fast, models, strict=True):
+            for _ in range(3):
+                agree(backend, optimized, model, x)
+
+
+class WithAbstract(nn.Module, abc.ABC):
+    @abc.abstractmethod
+    def forward(self, x: Tensor) -> Tensor: ...
+
+
+class Concrete(WithAbstract):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.tanh()
+
+
+def test_a_model_of_an_abstract_class_is_not_what_is_made_of_it(backend: ModuleType) -> None:
+    model = Concrete()
+    assert isinstance(model, Concrete)
+    fast = backend.optimize(model)
+    assert isinstance(fast, WithAbstract) and not isinstance(model, type(fast))
 
 
 def test_no_context_is_left_behind(backend: ModuleType) -> None:

@@ -400,6 +400,22 @@ def half_later(make: Make) -> list[Any]:
 
 
 @probe
+def converted_by_swapping(make: Make) -> list[Any]:
+    model, program = ready(make)
+    seen = twice(program, x())
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        model.half()
+        seen += twice(program, x().half())
+        model.float()
+        seen += twice(program, x())
+        model.load_state_dict(Small().state_dict())
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(False)
+    return seen + twice(program, x())
+
+
+@probe
 def double_later(make: Make) -> list[Any]:
     model, program = ready(make)
     seen = twice(program, x())
@@ -563,6 +579,19 @@ def batch_statistics(make: Make) -> list[Any]:
         model.norm.num_batches_tracked,
         *twice(program, x(2, 3, 8, 8)),
     ]
+
+
+@probe
+def statistics_of_the_model_itself(make: Make) -> list[Any]:
+    model, program = ready(make, Images)
+    seen = twice(program, x(2, 3, 8, 8))
+    # Nothing else of it is written.
+    model.norm.train()
+    quiet(model.norm, x(2, 4, 8, 8) * 3 + 1)
+    model.norm.eval()
+    seen += twice(program, x(2, 3, 8, 8))
+    functional.instance_norm(x(2, 4, 8, 8), model.norm.running_mean, model.norm.running_var)
+    return seen + twice(program, x(2, 3, 8, 8))
 
 
 @probe

@@ -1,5 +1,6 @@
 """The front: calls of a model that go to its program past Dynamo, where nothing that decides has changed."""
 
+import abc
 import copy
 import math
 import threading
@@ -15,7 +16,7 @@ from torch.utils import _pytree
 from opprof.backend.emitted.backend import backend
 from opprof.backend.emitted.program import Generation, Program, picker, recorder
 from opprof.backend.emitted.status import note_front
-from opprof.backend.emitted.watch import MODULE_STATE, Unknown, Watch
+from opprof.backend.emitted.watch import MODULE_STATE, Unknown, Watch, forward_of
 from opprof.backend.emitted.weights import weight_watch
 
 _guards = torch._C._dynamo.guards
@@ -323,7 +324,7 @@ class Shortcut:
 
 
 class Noted:
-    """What Dynamo does not look at again, as the model has it now: hooks, and where numbers are -0.0."""
+    """What Dynamo does not look at again, as the model has it now: hooks, what classes compute, and where numbers are -0.0."""
 
     def __init__(self, model: nn.Module, *, watched: bool) -> None:
         modules = nn.modules.module
@@ -332,6 +333,7 @@ class Noted:
             *getattr(modules, "_global_forward_pre_hooks", {}).values(),
         ]
         self.watch = Watch(model, (), {}) if watched else None
+        self.forwards = {type(module): forward_of(module) for module in model.modules()}
         zeros: set[Any] = set()
         # What holds numbers that change without the modules, each once.
         self.holders: dict[Any, Any] = {}
@@ -383,6 +385,9 @@ class Front:
         self._noted: Noted | None = None
         self._changes = 0
         self._functions: dict[frozenset[Any], Functions] = {}
+        # What classes were found to compute, and whether one has computed something else before.
+        self._forwards: dict[type, Any] = {}
+        self._apart = False
         self._shapes: set[Any] = set()
         # For calls of one kind: failures to learn of them in a row, and the call from which on it is tried again.
         self._tries: dict[Any, tuple[int, int]] = {}
@@ -400,13 +405,16 @@ class Front:
                 own = Noted(self.model, watched=self._changes < self.most_changes)
                 if noted is not None and own.hooks != noted.hooks:
                     self._functions = {}
+                if any(self._forwards.get(k, f) is not f for k, f in own.forwards.items()):
+                    self._functions, self._apart = {}, True
+                self._forwards |= own.forwards
                 self._noted = noted = own
             zeros = noted.zeros | _negative_zeros([leaves, noted.holders])
             if zeros not in self._functions:
                 if len(self._functions) >= self.most_shapes:
                     self.status.unfit = f"zeros were negative in more than {self.most_shapes} ways"
                     return None
-                apart = bool(noted.hooks or zeros)
+                apart = bool(noted.hooks or zeros or self._apart)
                 self._functions[zeros] = Functions(self.model, zeros, apart=apart)
             return self._functions[zeros]
 
@@ -542,6 +550,24 @@ def _calling(model: nn.Module) -> Any:
     )
 
 
+class _Derived:
+    """Comes before a model's class, whose `__init_subclass__` is not called."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        pass
+
+
+def _slot_of(model: nn.Module, name: str) -> property:
+    """The model's attribute in a slot, which is not in the dictionary that it shares."""
+    return property(
+        lambda _: getattr(model, name),
+        lambda _, value: setattr(model, name, value),
+        lambda _: delattr(model, name),
+    )
+
+
 def optimize(model: nn.Module, *, copies: bool = False) -> Any:
     """The model with this backend in front: a module of the same class that shares all with `model`, which stays as it is.
 
@@ -575,7 +601,13 @@ def optimize(model: nn.Module, *, copies: bool = False) -> Any:
         # A file holds the model, which needs no backend.
         return copy.copy, (model,)
 
-    optimized = types.new_class(kind.__name__, (kind,), {}, lambda own: own.update(members))
+    for base in kind.__mro__:
+        for name, descriptor in vars(base).items():
+            if isinstance(descriptor, types.MemberDescriptorType):
+                members[name] = _slot_of(model, name)
+    # What a metaclass or a base does when somebody derives from the class, asks for or keeps, is for classes of the program.
+    metaclass: Any = abc.ABCMeta if isinstance(kind, abc.ABCMeta) else type
+    optimized = metaclass.__new__(type(kind), kind.__name__, (_Derived, kind), members)
     result: Any = object.__new__(optimized)
     object.__setattr__(result, "__dict__", vars(model))
     return result

@@ -45,6 +45,14 @@ class _FixedSizes(FakeTensorMode):
     ) -> Any:
         return super().from_tensor(tensor, static_shapes=True, **options)
 
+    def forget_tensors(self) -> None:
+        """Drops its weak references to the tensors that it made fake ones of, as Dynamo does with its own mode: compiled programs may
+        hold the mode, and nobody may swap tensors that are referred to weakly.
+        """
+        describer = self.fake_tensor_converter.meta_converter.describer
+        describer.lookup_tensor.clear()
+        describer.lookup_storage.clear()
+
 
 def choose(
     strategy: Strategy, graph: fx.GraphModule, inputs: Sequence[Any], state: GraphStatus
@@ -91,10 +99,15 @@ def compile_graph(
         options["freezing"] = True
     # Compiled inside Dynamo's own compilation, whose lock is held: Inductor takes one program at a time.
     sizes = _FixedSizes(allow_non_fake_inputs=True, shape_env=ShapeEnv())
-    with torch._guards.tracing(TracingContext(sizes)):
-        if strategy.tf32:
-            return compile_with_tf32(graph, list(inputs), options)
-        return compile_fx(graph, list(inputs), config_patches=options)
+    context = TracingContext(sizes)
+    try:
+        with torch._guards.tracing(context):
+            if strategy.tf32:
+                return compile_with_tf32(graph, list(inputs), options)
+            return compile_fx(graph, list(inputs), config_patches=options)
+    finally:
+        context.tensor_to_context.clear()
+        sizes.forget_tensors()
 
 
 def at_precision_that_runs(

@@ -203,6 +203,9 @@ class Watch:
     def _watch_module(self, module: nn.Module) -> None:
         own = vars(module)
         self._typed[id(module)] = self._modules[id(module)] = module
+        kind, function = type(module), forward_of(module)
+        if function is not None:
+            self._attributes[id(kind), "forward"] = (kind, "forward", function)
         if id(own) not in self._dicts:
             for value in (own, *map(own.get, _DECISIVE)):
                 if isinstance(value, dict):
@@ -375,6 +378,12 @@ class Watch:
             raise Unknown(text)
         self._missing[id(owner), name] = (owner, name)
         return _ABSENT
+
+
+def forward_of(module: nn.Module) -> types.FunctionType | None:
+    """What the module's class computes, which libraries replace; None where it is no function of Python."""
+    function = getattr(type(module), "forward", None)
+    return function if isinstance(function, types.FunctionType) else None
 
 
 def _holds(module: nn.Module, name: str) -> bool:

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 import torch
+from torch._subclasses import FakeTensor
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
@@ -176,6 +177,30 @@ foreach_copy_: Callable[..., Any] = inspect.unwrap(torch._foreach_copy_)
 for _name in dir(torch):
     if _name.startswith(("_foreach_", "_fused_")) and _name.endswith("_"):
         setattr(torch, _name, _noted(getattr(torch, _name)))
+
+
+def _noting_statistics(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A normalization that renews the running statistics that it is given, which leaves their versions as they are."""
+
+    @functools.wraps(function)
+    def normalize(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if not torch.compiler.is_compiling() and _held:
+            # Whether it renews them is the sixth argument.
+            statistics = args[3:5] if len(args) > 5 and args[5] else ()
+            own = [value for value in statistics if isinstance(value, torch.Tensor)]
+            if own and not any(isinstance(value, FakeTensor) for value in own):
+                _note_write(own)
+        return result
+
+    return normalize
+
+
+for _name in ("batch_norm", "instance_norm", "batch_norm_gather_stats_with_counts"):
+    _own = _noting_statistics(getattr(torch, _name))
+    # TorchScript knows operators by the functions that they are called by.
+    torch.jit._builtins._register_builtin(_own, f"aten::{_name}")
+    setattr(torch, _name, _own)
 
 
 def _let_go_first(swap: Callable[..., None]) -> Callable[..., None]:
