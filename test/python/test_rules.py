@@ -16,9 +16,11 @@ from torch import Tensor, nn
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch.nn import functional as F
 
+from opprof.backend.checks import Subject, check_backend
 from opprof.backend.emit import emit
 from opprof.backend.rewrites import read_rewrites
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
+from opprof.export.model_script import ModelScript
 from opprof.tools import run_tool
 
 
@@ -628,6 +630,32 @@ def test_rows_hidden_by_a_number_are_so_in_float16(tmp_path: Path, name: str) ->
     row = 0 if name == "all of a row low" else 5
     error = (actual - expected)[:, row].norm() / expected[:, row].norm()
     assert error < 5e-3, error
+
+
+def test_a_pattern_that_the_compiled_graph_lacks_is_said_with_its_place(tmp_path: Path) -> None:
+    """Libraries add masks that hide nothing where a program is exported, and only there."""
+
+    def attend(m: Spelled, a: Tensor) -> Tensor:
+        return (a + m.bias if torch.compiler.is_exporting() else a).softmax(-1)
+
+    model = Spelled(of_scores(attend)).eval()
+    with torch.no_grad():
+        model.bias.zero_()
+    index_of(model, (X, NONE), tmp_path)
+    scripts = read_rewrites(tmp_path / "rewrites").scripts
+    script = next(script for script in scripts if script.name == "form-attention")
+    file = emit([script], tmp_path / "rule_of_the_export_alone.py")[0]
+    source = tmp_path / "model.py"
+    source.write_text("")
+    subject = Subject(ModelScript(source, "model", model, (X, NONE)))
+    verdict, _ = check_backend(file, subject, error_budget=1e-3)
+    (applied,) = [check for check in verdict.checks if check.name == "applied"]
+    assert not applied.passed and verdict.missing == ["form-attention"]
+    assert re.search(
+        r"nowhere: form-attention \(nearest: aten\.matmul\.default is where the pattern has "
+        r"aten\.add\.Tensor, at matmul \(.*test_rules\.py:\d+\)\)",
+        applied.text,
+    )
 
 
 def test_many_ways_to_no_product_are_looked_at_once(tmp_path: Path) -> None:
