@@ -400,7 +400,7 @@ UNKNOWN: dict[str, tuple[Callable[..., Tensor], str, str]] = {
     "a column beside scores": (
         of_scores(with_sink),
         "cat",
-        "aten.cat.default stands between the product and softmax",
+        "an attention sink",
     ),
     "some of the weights": (
         of_scores(lambda m, a: F.pad(a.softmax(-1)[..., 1:], (0, 1))),

@@ -625,6 +625,19 @@ bool Reader::readSoftmax() {
   return true;
 }
 
+/// True where `node` makes rows of scores longer by what comes from no product.
+static bool putsColumnsBeside(NodeOp node) {
+  RankedTensorType type = getTensorType(node.getResult());
+  std::optional<double> dim = getNumber(node.getArgument("dim"));
+  if (!llvm::is_contained({"aten.cat.default", "aten.concat.default"},
+                          node.getTarget()) ||
+      !type || !dim || (*dim != -1 && *dim != type.getRank() - 1))
+    return false;
+  return llvm::count_if(node->getOperands(), [](Value part) {
+           return findProductBefore(part) != nullptr;
+         }) == 1;
+}
+
 bool Reader::readBefore() {
   NodeOp user = spelling.softmax;
   Value scores = user.getArgumentValue("self");
@@ -632,6 +645,10 @@ bool Reader::readBefore() {
     auto node = scores.getDefiningOp<NodeOp>();
     if (!node)
       return refuse(user, "what it takes is an input of the graph");
+    if (putsColumnsBeside(node))
+      return refuse(node, "it puts columns of no key beside scores, as an "
+                          "attention sink is: they take a share of softmax, "
+                          "and the operator has no place for them");
     if (!isProduct(node) && !isForm(node) && !getReader(node))
       return refuse(node, node.getTarget() +
                               " stands between the product and softmax");
