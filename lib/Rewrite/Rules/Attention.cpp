@@ -5,6 +5,7 @@
 
 #include "opprof/Analysis/Structure/PatternConditions.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/GraphAttributes.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -166,6 +167,11 @@ void AttentionMaker::addInputs() {
   auto add = [&](NodeOp node, StringRef name, Value scores) {
     for (Value operand : node->getOperands()) {
       Operation *definition = operand.getDefiningOp();
+      if (BlockArgument lifted = getLifted(operand)) {
+        addInput(lifted, ("number" + Twine(inputs.size() - 2)).str(),
+                 script.getAnyType(0, typeOf(lifted).getElementType()));
+        continue;
+      }
       bool isNumber = definition && definition->getNumOperands() == 0 &&
                       typeOf(operand).getRank() == 0;
       if (isNumber || (definition && inside.contains(definition)))
@@ -215,6 +221,9 @@ void AttentionMaker::copyNode(NodeOp node, Type type) {
 
 void AttentionMaker::makePattern() {
   beginGraph("pattern");
+  for (auto [index, input] : llvm::enumerate(inputs))
+    if (Attribute constant = getConstantOfInput(input))
+      graph.setArgAttr(index, kConstantAttr, constant);
   copyNode(spelling.first.node, getScoresType(spelling.first.node.getResult()));
   for (AttentionStep &step : spelling.before)
     copyNode(step.node, getScoresType(step.node.getResult()));

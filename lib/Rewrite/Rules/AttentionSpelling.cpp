@@ -75,12 +75,27 @@ static std::optional<double> getNumber(Attribute attribute) {
   return std::nullopt;
 }
 
+BlockArgument opprof::rewrite::getLifted(Value value) {
+  auto node = value ? value.getDefiningOp<NodeOp>() : nullptr;
+  while (node &&
+         llvm::is_contained({"aten.detach_.default", "aten.detach.default"},
+                            node.getTarget()))
+    node = node->getOperand(0).getDefiningOp<NodeOp>();
+  // What an attribute of the model holds may be another tensor tomorrow.
+  if (!node || !node.getTarget().starts_with("aten.lift_fresh"))
+    return {};
+  auto lifted = dyn_cast<BlockArgument>(node->getOperand(0));
+  return lifted && getConstantOfInput(lifted) ? lifted : BlockArgument();
+}
+
 /// The number that fills a tensor without dimensions, where a node makes it.
 static std::optional<double> getConstant(Value value) {
   auto node = value ? value.getDefiningOp<NodeOp>() : nullptr;
   RankedTensorType type = getTensorType(value);
   if (!node || !type || type.getRank() != 0)
     return std::nullopt;
+  if (BlockArgument lifted = getLifted(value))
+    return getNumber(getConstantOfInput(lifted));
   if (node.getTarget() == "aten.full.default")
     return getNumber(node.getArgument("fill_value"));
   if (node.getTarget() == "aten.scalar_tensor.default")

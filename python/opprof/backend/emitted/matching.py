@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from opprof.backend.emitted.calls import filled_in, normalized_arguments, same_arguments
-from opprof.backend.emitted.conditions import PLACE_CHECKS, Place, accepts
+from opprof.backend.emitted.conditions import PLACE_CHECKS, Place, accepts, holds_constant
 from opprof.backend.emitted.definitions import PASSES, REWRITES, STRATEGY
 from opprof.backend.emitted.effects import Effects
 from opprof.backend.emitted.graphs import only_asserts, operator_name, propagate_values
@@ -268,7 +268,8 @@ class _Search:
         if value.op != "placeholder" and other.op == "placeholder":
             return False
         state.values[value] = other
-        return accepts(self.specs[value], other.meta.get("val"), state.sizes)
+        spec = self.specs[value]
+        return accepts(spec, other.meta.get("val"), state.sizes) and holds_constant(spec, other)
 
     def _finish(self, state: _State) -> Place | None:
         nodes = [state.values[node] for node in _calls(self.graph)]
