@@ -132,6 +132,11 @@ class Spelled(nn.Module):
         self.register_buffer("slopes", torch.randn(4, 1, 6))
         self.register_buffer("factor", torch.rand(2, 1, 1) + 0.1)
         self.lowest = torch.tensor(-1e30)
+        padded = torch.zeros(2, 1, 6, 6)
+        padded[1, :, :, :2] = torch.finfo(padded.dtype).min
+        padded[0, :, 5, 0] = float("-inf")
+        padded[1, :, 5, 3] = -5.0
+        self.register_buffer("padded", padded)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         q, k, v = (p.view(2, 6, 2, 4).transpose(1, 2) for p in self.parts(x).chunk(3, -1))
@@ -222,6 +227,19 @@ def as_gpt_neo(m: Spelled, a: Tensor) -> Tensor:
     return torch.where(m.causal, a * torch.tensor(0.5), lowest).softmax(-1)
 
 
+def padded_behind_causal(m: Spelled, a: Tensor) -> Tensor:
+    """GPT-Neo's mask of paddings comes behind that of what is later; the last row sees nothing of its own, and the first nothing."""
+    lowest = torch.finfo(a.dtype).min
+    seen = m.causal & torch.arange(6).ne(5)[:, None]
+    return (torch.where(seen, a, torch.tensor(lowest)) + m.padded).softmax(-1)
+
+
+def low_behind_lower(m: Spelled, a: Tensor) -> Tensor:
+    """What is seen but padded is lower than what is not seen."""
+    seen = m.causal & torch.arange(6).ne(5)[:, None]
+    return (a.masked_fill(~seen, -1e30) + m.padded).softmax(-1)
+
+
 def hidden_behind_bias(m: Spelled, a: Tensor) -> Tensor:
     """The last row sees nothing, which gives all keys the same weight."""
     seen = m.causal & torch.arange(6).ne(5)[:, None]
@@ -264,6 +282,8 @@ SPELLINGS: dict[str, Callable[..., Tensor]] = {
     "einsum of flat heads": by_flat_einsum,
     "GPT-2": of_scores(as_gpt2),
     "GPT-Neo": of_scores(as_gpt_neo),
+    "padded behind causal": of_scores(padded_behind_causal),
+    "low behind lower": of_scores(low_behind_lower),
     "hidden behind a bias": of_scores(hidden_behind_bias),
     "where": of_scores(lambda m, a: torch.where(m.causal, a * 0.5, float("-inf")).softmax(-1)),
     "XLNet": of_scores(lambda m, a: ((a + m.bias + 0) * 0.5).softmax(-1)),
@@ -339,6 +359,16 @@ UNKNOWN: dict[str, tuple[Callable[..., Tensor], str, str]] = {
     ),
     "weak fill": (
         of_scores(lambda m, a: a.masked_fill(~m.causal, -1e4).softmax(-1)),
+        "masked_fill",
+        "shows where all of a row is hidden",
+    ),
+    "a bias that shows beside what is filled in": (
+        of_scores(lambda m, a: (a.masked_fill(~m.causal, -1e9) + m.bias).softmax(-1)),
+        "masked_fill",
+        "shows where all of a row is hidden",
+    ),
+    "multiplied behind a sum": (
+        of_scores(lambda m, a: ((a.masked_fill(~m.causal, -1e30) + m.bias) * 2).softmax(-1)),
         "masked_fill",
         "shows where all of a row is hidden",
     ),

@@ -247,6 +247,7 @@ private:
   bool readSum(AttentionStep &step);
   bool readHidden(AttentionStep &step);
   bool checkFilled(AttentionStep &step, Attribute constant, Value tensor);
+  bool swallowsSums(const AttentionStep &step);
   bool checkMasks();
   bool checkSizes();
 
@@ -725,18 +726,27 @@ static bool isWider(const AttentionStep &step) {
   return added && scores && getLowest(added) < getLowest(scores);
 }
 
+/// True where what is filled in is so low that what is added to it is lost, or
+/// hides too, as GPT-Neo adds a mask of paddings to one of what comes later.
+bool Reader::swallowsSums(const AttentionStep &step) {
+  constexpr double kSwallows = -1e20;
+  return *step.number <= kSwallows && getQueryElement().isF32() &&
+         getTensorType(step.scores).getElementType().isF32();
+}
+
 /// Masks become numbers that are added to scores, or say which of them count:
 /// what was filled in must hide whatever it is, and stay a number.
 bool Reader::checkMasks() {
   bool isHalf = getQueryElement().isF16();
   // From the last step on: what comes after it.
   double factor = 1;
-  bool isLast = true, isFactorKnown = true;
+  bool isLast = true, isFactorKnown = true, areOnlySumsBehind = true;
   for (AttentionStep &step : llvm::reverse(spelling.before)) {
     switch (step.kind) {
     case AttentionStep::Kind::Form:
       break;
     case AttentionStep::Kind::Scale:
+      areOnlySumsBehind = false;
       if (!step.number) {
         isFactorKnown = false;
         if (getTensorType(step.other).getElementType() != getQueryElement())
@@ -757,14 +767,14 @@ bool Reader::checkMasks() {
       break;
     case AttentionStep::Kind::Hide:
       if (std::isfinite(*step.number)) {
-        if (!isLast)
+        if (!isLast && !(areOnlySumsBehind && swallowsSums(step)))
           return refuse(step.node, kShows);
         double lowest = getLowest(getTensorType(step.scores).getElementType());
         if (!isFactorKnown || !(factor > 0) || *step.number * factor < lowest)
           return refuse(step.node, "what is filled in is multiplied, and may "
                                    "be no number then");
       }
-      isLast = false;
+      isLast = areOnlySumsBehind = false;
       break;
     }
   }
