@@ -634,7 +634,7 @@ static ArrayRef<StringLiteral> listRules(FindingKind kind) {
   static constexpr StringLiteral kKernels[] = {
       "tf32",        "float16",        "bfloat16",        "precision-by-region",
       "merge-gemms", "form-attention", "fold-batch-norm", "freeze",
-      "autotune"};
+      "autotune",    "form-norm"};
   switch (kind) {
   case FindingKind::DeviceBusy:
     return kLaunches;

@@ -20,9 +20,9 @@ using namespace opprof;
 using namespace opprof::rewrite;
 
 static const Rule *const kRules[] = {
-    &kSharedInputGemms, &kBatchNormFolding, &kAttention,
-    &kFreeze,           &kFloat16,          &kBFloat16,
-    &kCudaGraph,        &kAutotune,         &kTF32Products};
+    &kSharedInputGemms, &kBatchNormFolding, &kAttention, &kFreeze,
+    &kFloat16,          &kBFloat16,         &kCudaGraph, &kAutotune,
+    &kTF32Products,     &kNormalization};
 
 ArrayRef<const Rule *> opprof::rewrite::getRules() { return kRules; }
 

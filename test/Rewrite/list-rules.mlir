@@ -13,3 +13,4 @@
 // CHECK: cuda-graph
 // CHECK: autotune
 // CHECK: tf32
+// CHECK: form-norm

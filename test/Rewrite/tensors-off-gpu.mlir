@@ -3,8 +3,10 @@
 // RUN: opprof-opt --recommend-rewrites="dir=%t/given device=H200" %t/given.mlir -o /dev/null && FileCheck %s --check-prefix=GIVEN < %t/given/rewrites.json
 // RUN: opprof-opt --recommend-rewrites="dir=%t/several device=H200" %t/several.mlir -o /dev/null && FileCheck %s --check-prefix=SEVERAL < %t/several/rewrites.json
 
-// Verify that a number of the graph's own, which torch.export writes as a tensor of the CPU (`mask[a:b] = 1`), hinders no CUDA graph, and that
-// a caller's and one of several elements do.
+// RUN: opprof-opt --recommend-rewrites="dir=%t/unused device=H200" %t/unused.mlir -o /dev/null && FileCheck %s --check-prefix=NUMBER < %t/unused/rewrites.json
+
+// Verify that a number of the graph's own, which torch.export writes as a tensor of the CPU (`mask[a:b] = 1`), hinders no CUDA graph, nor
+// does an input that nothing takes, and that a caller's and one of several elements do.
 
 // NUMBER: "name": "cuda-graph"
 // NUMBER-NOT: not on the GPU
@@ -16,6 +18,14 @@ fx.graph @number(%x: !x, %n: !n {fx.kind = "constant_tensor"}) -> !x {
   %0 = fx.node "aten.lift_fresh_copy.default"(%n) : (!n) -> !n
   %1 = fx.node "aten.mul.Tensor"(%x, %0) : (!x, !n) -> !x
   fx.output(%1) : (!x)
+}
+
+//--- unused.mlir
+!x = tensor<8xf32, #fx.tensor<"cuda:0">>
+!n = tensor<8xf32, #fx.tensor<"cpu">>
+fx.graph @unused(%x: !x, %n: !n) -> !x {
+  %0 = fx.node "aten.relu.default"(%x) : (!x) -> !x
+  fx.output(%0) : (!x)
 }
 
 //--- given.mlir

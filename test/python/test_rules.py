@@ -16,9 +16,11 @@ from torch import Tensor, nn
 from torch._functorch.aot_autograd import aot_module_simplified
 from torch.nn import functional as F
 
+from opprof.backend.checks import Subject, check_backend
 from opprof.backend.emit import emit
 from opprof.backend.rewrites import read_rewrites
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
+from opprof.export.model_script import ModelScript
 from opprof.tools import run_tool
 
 
@@ -129,6 +131,12 @@ class Spelled(nn.Module):
         self.register_buffer("bias", torch.randn(1, 2, 6, 6))
         self.register_buffer("slopes", torch.randn(4, 1, 6))
         self.register_buffer("factor", torch.rand(2, 1, 1) + 0.1)
+        self.lowest = torch.tensor(-1e30)
+        padded = torch.zeros(2, 1, 6, 6)
+        padded[1, :, :, :2] = torch.finfo(padded.dtype).min
+        padded[0, :, 5, 0] = float("-inf")
+        padded[1, :, 5, 3] = -5.0
+        self.register_buffer("padded", padded)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         q, k, v = (p.view(2, 6, 2, 4).transpose(1, 2) for p in self.parts(x).chunk(3, -1))
@@ -213,6 +221,25 @@ def as_gpt2(m: Spelled, a: Tensor) -> Tensor:
     return F.softmax(torch.where(m.causal[None, None], a, lowest), dim=-1).type(a.dtype)
 
 
+def as_gpt_neo(m: Spelled, a: Tensor) -> Tensor:
+    """Its numbers are tensors, which tracing lifts to inputs of the graph."""
+    lowest = torch.tensor(torch.finfo(a.dtype).min, dtype=a.dtype)
+    return torch.where(m.causal, a * torch.tensor(0.5), lowest).softmax(-1)
+
+
+def padded_behind_causal(m: Spelled, a: Tensor) -> Tensor:
+    """GPT-Neo's mask of paddings comes behind that of what is later; the last row sees nothing of its own, and the first nothing."""
+    lowest = torch.finfo(a.dtype).min
+    seen = m.causal & torch.arange(6).ne(5)[:, None]
+    return (torch.where(seen, a, torch.tensor(lowest)) + m.padded).softmax(-1)
+
+
+def low_behind_lower(m: Spelled, a: Tensor) -> Tensor:
+    """What is seen but padded is lower than what is not seen."""
+    seen = m.causal & torch.arange(6).ne(5)[:, None]
+    return (a.masked_fill(~seen, -1e30) + m.padded).softmax(-1)
+
+
 def hidden_behind_bias(m: Spelled, a: Tensor) -> Tensor:
     """The last row sees nothing, which gives all keys the same weight."""
     seen = m.causal & torch.arange(6).ne(5)[:, None]
@@ -254,6 +281,9 @@ SPELLINGS: dict[str, Callable[..., Tensor]] = {
     "einsum of any batches": by_einsum_of_any,
     "einsum of flat heads": by_flat_einsum,
     "GPT-2": of_scores(as_gpt2),
+    "GPT-Neo": of_scores(as_gpt_neo),
+    "padded behind causal": of_scores(padded_behind_causal),
+    "low behind lower": of_scores(low_behind_lower),
     "hidden behind a bias": of_scores(hidden_behind_bias),
     "where": of_scores(lambda m, a: torch.where(m.causal, a * 0.5, float("-inf")).softmax(-1)),
     "XLNet": of_scores(lambda m, a: ((a + m.bias + 0) * 0.5).softmax(-1)),
@@ -332,6 +362,26 @@ UNKNOWN: dict[str, tuple[Callable[..., Tensor], str, str]] = {
         "masked_fill",
         "shows where all of a row is hidden",
     ),
+    "a bias that shows beside what is filled in": (
+        of_scores(lambda m, a: (a.masked_fill(~m.causal, -1e9) + m.bias).softmax(-1)),
+        "masked_fill",
+        "shows where all of a row is hidden",
+    ),
+    "multiplied behind a sum": (
+        of_scores(lambda m, a: ((a.masked_fill(~m.causal, -1e30) + m.bias) * 2).softmax(-1)),
+        "masked_fill",
+        "shows where all of a row is hidden",
+    ),
+    "weak fill by a tensor": (
+        of_scores(lambda m, a: torch.where(m.causal, a, torch.tensor(-1e4)).softmax(-1)),
+        "where",
+        "shows where all of a row is hidden",
+    ),
+    "fill by an attribute, which may change": (
+        of_scores(lambda m, a: torch.where(m.causal, a, m.lowest).softmax(-1)),
+        "where",
+        "the value that is filled in is not known",
+    ),
     "hidden twice": (of_scores(hidden_twice), "masked_fill", "shows where all of a row is hidden"),
     "filled, and multiplied": (
         of_scores(
@@ -398,7 +448,7 @@ UNKNOWN: dict[str, tuple[Callable[..., Tensor], str, str]] = {
     "a column beside scores": (
         of_scores(with_sink),
         "cat",
-        "aten.cat.default stands between the product and softmax",
+        "an attention sink",
     ),
     "some of the weights": (
         of_scores(lambda m, a: F.pad(a.softmax(-1)[..., 1:], (0, 1))),
@@ -628,6 +678,57 @@ def test_rows_hidden_by_a_number_are_so_in_float16(tmp_path: Path, name: str) ->
     row = 0 if name == "all of a row low" else 5
     error = (actual - expected)[:, row].norm() / expected[:, row].norm()
     assert error < 5e-3, error
+
+
+def test_another_number_in_the_program_is_another_pattern(tmp_path: Path) -> None:
+    class Filled(Spelled):
+        def __init__(self, lowest: float) -> None:
+            super().__init__(of_scores(lambda m, a: m.fill(a).softmax(-1)))
+            self.number = lowest
+
+        def fill(self, scores: Tensor) -> Tensor:
+            return torch.where(self.causal, scores, torch.tensor(self.number))
+
+    index_of(Filled(-1e30).eval(), (X, NONE), tmp_path)
+    scripts = read_rewrites(tmp_path / "rewrites").scripts
+    script = next(script for script in scripts if script.name == "form-attention")
+    backend = import_program(emit([script], tmp_path / "rule_of_another_number.py")[0])
+    backend.compile_fx = lambda graph, inputs, config_patches=None: aot_module_simplified(
+        graph, inputs, fw_compiler=nop, inference_compiler=nop
+    )
+    for number, times in ((-1e4, 0), (-1e30, 1)):
+        model = Filled(number).eval()
+        torch._dynamo.reset()
+        with torch.no_grad():
+            actual = torch.compile(model, backend=backend.BACKEND_NAME)(X, NONE)
+            assert torch.allclose(actual, model(X, NONE), rtol=1e-4, atol=1e-5)
+        assert backend.applied["form-attention"] == times
+
+
+def test_a_pattern_that_the_compiled_graph_lacks_is_said_with_its_place(tmp_path: Path) -> None:
+    """Libraries add masks that hide nothing where a program is exported, and only there."""
+
+    def attend(m: Spelled, a: Tensor) -> Tensor:
+        return (a + m.bias if torch.compiler.is_exporting() else a).softmax(-1)
+
+    model = Spelled(of_scores(attend)).eval()
+    with torch.no_grad():
+        model.bias.zero_()
+    index_of(model, (X, NONE), tmp_path)
+    scripts = read_rewrites(tmp_path / "rewrites").scripts
+    script = next(script for script in scripts if script.name == "form-attention")
+    file = emit([script], tmp_path / "rule_of_the_export_alone.py")[0]
+    source = tmp_path / "model.py"
+    source.write_text("")
+    subject = Subject(ModelScript(source, "model", model, (X, NONE)))
+    verdict, _ = check_backend(file, subject, error_budget=1e-3)
+    (applied,) = [check for check in verdict.checks if check.name == "applied"]
+    assert not applied.passed and verdict.missing == ["form-attention"]
+    assert re.search(
+        r"nowhere: form-attention \(nearest: aten\.matmul\.default is where the pattern has "
+        r"aten\.add\.Tensor, at matmul \(.*test_rules\.py:\d+\)\)",
+        applied.text,
+    )
 
 
 def test_many_ways_to_no_product_are_looked_at_once(tmp_path: Path) -> None:

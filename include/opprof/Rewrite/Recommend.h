@@ -98,7 +98,8 @@ struct Rule {
 
 // Each is defined in the file of its name in lib/Rewrite/Rules.
 extern const Rule kAttention, kAutotune, kBatchNormFolding, kBFloat16,
-    kCudaGraph, kFloat16, kFreeze, kSharedInputGemms, kTF32Products;
+    kCudaGraph, kFloat16, kFreeze, kNormalization, kSharedInputGemms,
+    kTF32Products;
 
 /// All rules, in the order in which they are asked.
 llvm::ArrayRef<const Rule *> getRules();

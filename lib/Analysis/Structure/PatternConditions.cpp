@@ -4,6 +4,7 @@
 
 #include "opprof/Analysis/Structure/StorageEffects.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/GraphAttributes.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
 
 #include "mlir/IR/Builders.h"
@@ -27,6 +28,8 @@ StringRef opprof::fx::stringifyConditionKind(ConditionKind kind) {
     return "subclass";
   case ConditionKind::RequiresGrad:
     return "requires_grad";
+  case ConditionKind::Constant:
+    return "constant";
   case ConditionKind::Type:
     return "type";
   case ConditionKind::InnerUsesOnly:
@@ -177,7 +180,10 @@ static bool mayShareResults(GraphOp graph) {
 PatternConditions PatternConditions::get(GraphOp pattern, GraphOp replacement) {
   PatternConditions conditions;
   auto addValue = [&](Value value) {
-    addTypeConditions(value.getType(), {}, conditions.ofValues.emplace_back());
+    SmallVector<Condition> &all = conditions.ofValues.emplace_back();
+    addTypeConditions(value.getType(), {}, all);
+    if (Attribute constant = getConstantOfInput(value))
+      all.push_back({ConditionKind::Constant, constant, {}, 0});
   };
   for (Value argument : pattern.getArguments())
     addValue(argument);
@@ -262,8 +268,19 @@ static bool hasStrides(Attribute expected, RankedTensorType type,
   return haveSizes(expected, cast<ArrayAttr>(strides).getValue(), compareSize);
 }
 
-bool opprof::fx::holds(const Condition &condition, Type type,
+Attribute opprof::fx::getConstantOfInput(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto graph = argument ? dyn_cast<GraphOp>(argument.getOwner()->getParentOp())
+                        : nullptr;
+  return graph ? graph.getArgAttr(argument.getArgNumber(), kConstantAttr)
+               : nullptr;
+}
+
+bool opprof::fx::holds(const Condition &condition, Value value,
                        SizeComparison compareSize) {
+  if (condition.kind == ConditionKind::Constant)
+    return getConstantOfInput(value) == condition.expected;
+  Type type = value.getType();
   for (unsigned index : condition.path)
     if (!type || !(type = getElement(type, index)))
       return false;

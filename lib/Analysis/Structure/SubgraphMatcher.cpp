@@ -262,10 +262,12 @@ bool MatchSearch::bind(State &state, Value value, Value other, NodeOp node,
             matcher.positions.lookup(value.getDefiningOp());
   }
   for (const Condition &condition : matcher.conditions->ofValues[index])
-    if (!holds(condition, other.getType(), [&](Attribute size, Attribute own) {
+    if (!holds(condition, other, [&](Attribute size, Attribute own) {
           return state.comparison.bindSize(size, own);
         }))
       return refuse(state, node, candidate, Mismatch::Type, [&] {
+        if (condition.kind == ConditionKind::Constant)
+          return describePatternValue(value) + " holds another number";
         return ("the " + stringifyConditionKind(condition.kind) + " of " +
                 describePatternValue(value) + " is that of " +
                 toText(other.getType()) + " here and that of " +

@@ -5,6 +5,7 @@
 
 #include "opprof/Analysis/Structure/PatternConditions.h"
 #include "opprof/Dialect/FX/IR/Arguments.h"
+#include "opprof/Dialect/FX/IR/GraphAttributes.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -58,7 +59,8 @@ private:
   Value castToQueries(Value value);
   Value scaleBy(Value value, const AttentionStep &step);
   void addToMask(Value scores, Value value, double factor);
-  Value hide(const AttentionStep &step, Value query);
+  Value hide(const AttentionStep &step, Value query, bool isAddedTo);
+  Value swallow(Value added);
   Value finishResult(Value value);
   void makeReplacement();
 
@@ -76,6 +78,9 @@ private:
   Value mask;
   /// Whether `mask` may be infinite, so that softmax of a row is undefined.
   bool mayBeInfinite = false;
+  /// Rows of which a number hides all, where something is added to it.
+  Value hiddenRows;
+  double hidingNumber = 0;
   bool needsContiguous = false;
 };
 
@@ -166,6 +171,11 @@ void AttentionMaker::addInputs() {
   auto add = [&](NodeOp node, StringRef name, Value scores) {
     for (Value operand : node->getOperands()) {
       Operation *definition = operand.getDefiningOp();
+      if (BlockArgument lifted = getLifted(operand)) {
+        addInput(lifted, ("number" + Twine(inputs.size() - 2)).str(),
+                 script.getAnyType(0, typeOf(lifted).getElementType()));
+        continue;
+      }
       bool isNumber = definition && definition->getNumOperands() == 0 &&
                       typeOf(operand).getRank() == 0;
       if (isNumber || (definition && inside.contains(definition)))
@@ -215,6 +225,9 @@ void AttentionMaker::copyNode(NodeOp node, Type type) {
 
 void AttentionMaker::makePattern() {
   beginGraph("pattern");
+  for (auto [index, input] : llvm::enumerate(inputs))
+    if (Attribute constant = getConstantOfInput(input))
+      graph.setArgAttr(index, kConstantAttr, constant);
   copyNode(spelling.first.node, getScoresType(spelling.first.node.getResult()));
   for (AttentionStep &step : spelling.before)
     copyNode(step.node, getScoresType(step.node.getResult()));
@@ -337,15 +350,51 @@ void AttentionMaker::addToMask(Value scores, Value value, double factor) {
   if (factor != 1)
     added = call("added", "aten.mul.Tensor", added, added.getType(),
                  {script.value(), script.real(factor)});
+  if (hiddenRows)
+    added = swallow(added);
   unsigned rank = std::max(mask ? rankOf(mask) : 0, rankOf(added));
   mask = mask ? call("mask", "aten.add.Tensor", {mask, added},
                      script.getAnyType(rank))
               : added;
 }
 
+/// What is added in rows that a number hides, where these have zeros in its
+/// place: what the sum of both in float32 is beside that number.
+Value AttentionMaker::swallow(Value added) {
+  auto getSpacing = [](double number) {
+    auto value = static_cast<float>(std::abs(number));
+    return static_cast<double>(value) -
+           static_cast<double>(std::nextafter(value, 0.0F));
+  };
+  unsigned rank = std::max(rankOf(added), rankOf(hiddenRows));
+  auto fill = [&](Value where, double number) {
+    where = call(
+        "rows", "aten.logical_and.default", {where, hiddenRows},
+        script.getAnyType(rank, IntegerType::get(element.getContext(), 1)));
+    added = call("added", "aten.masked_fill.Scalar", {added, where},
+                 script.getAnyType(rank),
+                 {script.value(), script.value(), script.real(number)});
+  };
+  auto compare = [&](StringRef target, Value value, double number) {
+    return call("where", target, value,
+                script.getAnyType(rankOf(value),
+                                  IntegerType::get(element.getContext(), 1)),
+                {script.value(), script.real(number)});
+  };
+  double lowest = getLowest(element);
+  Value size = call("size", "aten.abs.default", added, added.getType());
+  Value isLost = compare("aten.le.Scalar", size, getSpacing(hidingNumber) / 2);
+  Value overflows = compare("aten.lt.Scalar", added,
+                            lowest - hidingNumber - getSpacing(lowest) / 2);
+  fill(isLost, 0);
+  fill(overflows, -std::numeric_limits<double>::infinity());
+  return added;
+}
+
 /// Scores that are hidden get so low a number that adding them to it does not
 /// show; rows of which all are hidden are those of queries of zeros.
-Value AttentionMaker::hide(const AttentionStep &step, Value query) {
+Value AttentionMaker::hide(const AttentionStep &step, Value query,
+                           bool isAddedTo) {
   Value seen = alignTo(step.scores, step.other), hidden = seen;
   if (step.keeps)
     hidden = call("hidden", "aten.logical_not.default", seen, seen.getType());
@@ -353,10 +402,9 @@ Value AttentionMaker::hide(const AttentionStep &step, Value query) {
     seen = {};
   double filled = *step.number;
   bool isFinite = std::isfinite(filled);
-  if (isFinite)
+  if (isFinite && !isAddedTo)
     filled = getLowest(element);
-  else
-    mayBeInfinite = true;
+  mayBeInfinite |= !isFinite;
   if (!mask)
     mask = call("none_hidden", "aten.zeros_like.default", hidden,
                 getAny(hidden, element),
@@ -376,6 +424,10 @@ Value AttentionMaker::hide(const AttentionStep &step, Value query) {
     seen = call("seen", "aten.logical_not.default", hidden, hidden.getType());
   Value rows = findHiddenRows(seen);
   fill(rows, 0);
+  if (isAddedTo) {
+    hiddenRows = rows;
+    hidingNumber = filled;
+  }
   return clearRows(query, rows);
 }
 
@@ -484,7 +536,11 @@ void AttentionMaker::makeReplacement() {
       if (!mayBeInfinite)
         query = seeAllOfHiddenRows(query);
     } else if (step.kind == AttentionStep::Kind::Hide) {
-      query = hide(step, query);
+      bool isAddedTo = std::any_of(
+          &step, spelling.before.end(), [](const AttentionStep &later) {
+            return later.kind == AttentionStep::Kind::Add;
+          });
+      query = hide(step, query, isAddedTo);
     } else if (step.kind == AttentionStep::Kind::Scale) {
       if (step.number)
         scale = step.isDivided ? scale / *step.number : scale * *step.number;

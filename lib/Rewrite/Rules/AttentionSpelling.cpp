@@ -75,12 +75,27 @@ static std::optional<double> getNumber(Attribute attribute) {
   return std::nullopt;
 }
 
+BlockArgument opprof::rewrite::getLifted(Value value) {
+  auto node = value ? value.getDefiningOp<NodeOp>() : nullptr;
+  while (node &&
+         llvm::is_contained({"aten.detach_.default", "aten.detach.default"},
+                            node.getTarget()))
+    node = node->getOperand(0).getDefiningOp<NodeOp>();
+  // What an attribute of the model holds may be another tensor tomorrow.
+  if (!node || !node.getTarget().starts_with("aten.lift_fresh"))
+    return {};
+  auto lifted = dyn_cast<BlockArgument>(node->getOperand(0));
+  return lifted && getConstantOfInput(lifted) ? lifted : BlockArgument();
+}
+
 /// The number that fills a tensor without dimensions, where a node makes it.
 static std::optional<double> getConstant(Value value) {
   auto node = value ? value.getDefiningOp<NodeOp>() : nullptr;
   RankedTensorType type = getTensorType(value);
   if (!node || !type || type.getRank() != 0)
     return std::nullopt;
+  if (BlockArgument lifted = getLifted(value))
+    return getNumber(getConstantOfInput(lifted));
   if (node.getTarget() == "aten.full.default")
     return getNumber(node.getArgument("fill_value"));
   if (node.getTarget() == "aten.scalar_tensor.default")
@@ -232,6 +247,7 @@ private:
   bool readSum(AttentionStep &step);
   bool readHidden(AttentionStep &step);
   bool checkFilled(AttentionStep &step, Attribute constant, Value tensor);
+  bool swallowsSums(const AttentionStep &step);
   bool checkMasks();
   bool checkSizes();
 
@@ -625,6 +641,19 @@ bool Reader::readSoftmax() {
   return true;
 }
 
+/// True where `node` makes rows of scores longer by what comes from no product.
+static bool putsColumnsBeside(NodeOp node) {
+  RankedTensorType type = getTensorType(node.getResult());
+  std::optional<double> dim = getNumber(node.getArgument("dim"));
+  if (!llvm::is_contained({"aten.cat.default", "aten.concat.default"},
+                          node.getTarget()) ||
+      !type || !dim || (*dim != -1 && *dim != type.getRank() - 1))
+    return false;
+  return llvm::count_if(node->getOperands(), [](Value part) {
+           return findProductBefore(part) != nullptr;
+         }) == 1;
+}
+
 bool Reader::readBefore() {
   NodeOp user = spelling.softmax;
   Value scores = user.getArgumentValue("self");
@@ -632,6 +661,10 @@ bool Reader::readBefore() {
     auto node = scores.getDefiningOp<NodeOp>();
     if (!node)
       return refuse(user, "what it takes is an input of the graph");
+    if (putsColumnsBeside(node))
+      return refuse(node, "it puts columns of no key beside scores, as an "
+                          "attention sink is: they take a share of softmax, "
+                          "and the operator has no place for them");
     if (!isProduct(node) && !isForm(node) && !getReader(node))
       return refuse(node, node.getTarget() +
                               " stands between the product and softmax");
@@ -693,18 +726,27 @@ static bool isWider(const AttentionStep &step) {
   return added && scores && getLowest(added) < getLowest(scores);
 }
 
+/// True where what is filled in is so low that what is added to it is lost, or
+/// hides too, as GPT-Neo adds a mask of paddings to one of what comes later.
+bool Reader::swallowsSums(const AttentionStep &step) {
+  constexpr double kSwallows = -1e20;
+  return *step.number <= kSwallows && getQueryElement().isF32() &&
+         getTensorType(step.scores).getElementType().isF32();
+}
+
 /// Masks become numbers that are added to scores, or say which of them count:
 /// what was filled in must hide whatever it is, and stay a number.
 bool Reader::checkMasks() {
   bool isHalf = getQueryElement().isF16();
   // From the last step on: what comes after it.
   double factor = 1;
-  bool isLast = true, isFactorKnown = true;
+  bool isLast = true, isFactorKnown = true, areOnlySumsBehind = true;
   for (AttentionStep &step : llvm::reverse(spelling.before)) {
     switch (step.kind) {
     case AttentionStep::Kind::Form:
       break;
     case AttentionStep::Kind::Scale:
+      areOnlySumsBehind = false;
       if (!step.number) {
         isFactorKnown = false;
         if (getTensorType(step.other).getElementType() != getQueryElement())
@@ -725,14 +767,14 @@ bool Reader::checkMasks() {
       break;
     case AttentionStep::Kind::Hide:
       if (std::isfinite(*step.number)) {
-        if (!isLast)
+        if (!isLast && !(areOnlySumsBehind && swallowsSums(step)))
           return refuse(step.node, kShows);
         double lowest = getLowest(getTensorType(step.scores).getElementType());
         if (!isFactorKnown || !(factor > 0) || *step.number * factor < lowest)
           return refuse(step.node, "what is filled in is multiplied, and may "
                                    "be no number then");
       }
-      isLast = false;
+      isLast = areOnlySumsBehind = false;
       break;
     }
   }

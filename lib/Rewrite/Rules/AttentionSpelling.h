@@ -79,6 +79,10 @@ struct AttentionPlace {
 /// another.
 std::vector<AttentionPlace> findAttention(fx::GraphOp graph);
 
+/// The graph's input that `value` is a fresh copy of, where it is known what
+/// number that holds; null for any other value.
+mlir::BlockArgument getLifted(mlir::Value value);
+
 /// The smallest number of a floating-point type.
 double getLowest(mlir::Type element);
 

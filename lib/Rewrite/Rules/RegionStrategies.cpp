@@ -118,9 +118,11 @@ static GraphFacts collectFacts(GraphOp graph) {
   GraphFacts facts;
   facts.graph = graph;
   for (auto [index, argument] : llvm::enumerate(graph.getArguments())) {
+    // Dynamo hands a program no input that nothing takes.
+    if (argument.use_empty())
+      continue;
     // Where an input is what it should not be, what takes it is named.
-    Operation *user = argument.use_empty() ? graph.getOutput().getOperation()
-                                           : *argument.getUsers().begin();
+    Operation *user = *argument.getUsers().begin();
     collectTypeFacts(argument.getType(), user, facts,
                      graph.getInputKind(index) != "constant_tensor");
     auto tensor = dyn_cast<RankedTensorType>(argument.getType());

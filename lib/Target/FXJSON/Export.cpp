@@ -258,6 +258,11 @@ static void writeMember(OStream &json, StringRef key, Write write) {
   json.attributeEnd();
 }
 
+static void writeConstant(OStream &json, GraphOp graph, unsigned index) {
+  if (Attribute constant = graph.getArgAttr(index, kConstantAttr))
+    writeMember(json, "constant", [&] { writeJSON(json, constant); });
+}
+
 /// Writes an element of an array on a line of its own.
 template <typename Write>
 static void writeLine(OStream &json, StringRef indent, Write write) {
@@ -640,6 +645,7 @@ void Exporter::writeGraph(OStream &json, GraphOp graph) {
                    if (auto persistent = graph.getArgAttrOfType<BoolAttr>(
                            index, FXDialect::kPersistentAttr))
                      line.attribute("persistent", persistent.getValue());
+                   writeConstant(line, graph, index);
                    writeFromNode(line, argument.getLoc());
                  });
                });

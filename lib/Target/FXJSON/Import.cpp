@@ -12,6 +12,9 @@
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace opprof::fx;
@@ -445,6 +448,25 @@ bool Importer::readRangeConstraints() {
   return true;
 }
 
+/// A number as arguments have it; null for anything else.
+static Attribute readConstant(Attribute value) {
+  if (isa<IntegerAttr, FloatAttr>(value))
+    return value;
+  auto members = dyn_cast<DictionaryAttr>(value);
+  auto text = members ? members.getAs<StringAttr>("float") : nullptr;
+  if (!text || members.size() != 1)
+    return {};
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double number = llvm::StringSwitch<double>(text.getValue())
+                      .Case("inf", kInfinity)
+                      .Case("-inf", -kInfinity)
+                      .Case("nan", std::numeric_limits<double>::quiet_NaN())
+                      .Default(0);
+  return number == 0
+             ? Attribute()
+             : FloatAttr::get(Float64Type::get(value.getContext()), number);
+}
+
 bool Importer::addInput(Attribute value) {
   auto members = dyn_cast<DictionaryAttr>(value);
   if (!members)
@@ -471,6 +493,10 @@ bool Importer::addInput(Attribute value) {
       input.persistent = dyn_cast<BoolAttr>(content);
       if (!input.persistent)
         return fail("'persistent' is neither true nor false");
+    } else if (key == "constant") {
+      input.constant = readConstant(content);
+      if (!input.constant)
+        return fail("'constant' is neither a number nor true or false");
     } else if (key == "type") {
       auto index = dyn_cast<IntegerAttr>(content);
       if (!index || index.getInt() < 0 ||

@@ -31,6 +31,8 @@ static void printExpected(Attribute expected, llvm::raw_ostream &os) {
     os << (flag.getValue() ? "True" : "False");
   } else if (auto number = dyn_cast<IntegerAttr>(expected)) {
     os << number.getInt();
+  } else if (auto number = dyn_cast<FloatAttr>(expected)) {
+    os << getPythonFloat(number.getValueAsDouble());
   } else if (auto symbol = dyn_cast<SymAttr>(expected)) {
     os << getPythonString(symbol.getValue());
   } else if (auto text = dyn_cast<StringAttr>(expected)) {

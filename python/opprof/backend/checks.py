@@ -526,10 +526,13 @@ def check_backend(
     missing = [rewrite.name for rewrite in backend.REWRITES if not applied.get(rewrite.name)]
     verdict.missing = missing
     described = ", ".join(f"{key} at {count}" for key, count in applied.items() if count)
+    where = [
+        f"{name} ({reason})" if (reason := _nearest(name, graphs)) else name for name in missing
+    ]
     verdict.add(
         "applied",
         not missing,
-        f"nowhere: {', '.join(missing)}" if missing else described or "strategies only",
+        f"nowhere: {', '.join(where)}" if missing else described or "strategies only",
     )
     _check_equality(verdict, subject, program, error_budget)
     if verdict.passed:
@@ -537,6 +540,12 @@ def check_backend(
     if front is not None:
         verdict.left_out = _left_out_everywhere(backend.status()["graphs"])
     return verdict, program
+
+
+def _nearest(rewrite: str, graphs: Sequence[Any]) -> str:
+    """What one of the graphs has in the place of a rewrite's pattern; empty where none says so, as files of earlier versions."""
+    reasons = [getattr(graph, "missed", {}).get(rewrite) or "" for graph in graphs]
+    return max(reasons, key=lambda reason: (reason.startswith("nearest"), bool(reason)), default="")
 
 
 def _left_out_everywhere(graphs: Sequence[Any]) -> dict[str, str]:

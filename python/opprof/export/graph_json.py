@@ -59,6 +59,8 @@ class GraphInput:
     kind: str = "user_input"
     target: str | None = None
     persistent: bool = True
+    # What a constant tensor without dimensions holds.
+    constant: bool | int | float | None = None
 
 
 @dataclass
@@ -90,7 +92,12 @@ def source_of_exported_program(program: torch.export.ExportedProgram, name: str)
     """The graph of torch.export with its signature."""
     signature: ExportGraphSignature = program.graph_signature
     inputs = [
-        GraphInput(_INPUT_KINDS[spec.kind], spec.target, spec.persistent is not False)
+        GraphInput(
+            _INPUT_KINDS[spec.kind],
+            spec.target,
+            spec.persistent is not False,
+            _number_of(program.constants.get(spec.target or "")),
+        )
         for spec in signature.input_specs
     ]
     outputs = [
@@ -110,6 +117,18 @@ def source_of_exported_program(program: torch.export.ExportedProgram, name: str)
         _spec_text(program.call_spec.in_spec),
         _spec_text(program.call_spec.out_spec),
     )
+
+
+def _number_of(constant: Any) -> bool | int | float | None:
+    """What a tensor without dimensions holds, as `torch.tensor(0.5)` in a program is lifted to one; None for anything else."""
+    if not isinstance(constant, torch.Tensor) or constant.dim() or constant.is_complex():
+        return None
+    try:
+        number: bool | int | float = constant.item()
+    except RuntimeError:
+        # It lies on no device, as in a program that is traced there.
+        return None
+    return number
 
 
 def _bound(value: Any) -> int | None:
@@ -273,6 +292,8 @@ class _GraphFile:
                 entry["target"] = known.target
             if not known.persistent:
                 entry["persistent"] = False
+            if known.constant is not None:
+                entry["constant"] = argument(known.constant, lambda _: None)
             chain = self._from_node(node, source)
             if chain:
                 entry["from_node"] = chain

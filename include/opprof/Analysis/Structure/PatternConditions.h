@@ -19,6 +19,7 @@ enum class ConditionKind {
   Layout,       ///< torch's name: "strided", "sparse_coo"
   Subclass,     ///< the class's qualified name; "" for a plain tensor
   RequiresGrad, ///< only where the pattern asks for it
+  Constant,     ///< a tensor of the graph's own that holds this number
   Type,         ///< this type: what is no tensor
   // Of the place.
   InnerUsesOnly,     ///< what the pattern does not output is used inside only
@@ -62,9 +63,13 @@ struct PatternConditions {
 using SizeComparison =
     llvm::function_ref<bool(mlir::Attribute expected, mlir::Attribute actual)>;
 
-/// True where a value of type `type` meets a condition on values.
-bool holds(const Condition &condition, mlir::Type type,
+/// True where `value` meets a condition on values.
+bool holds(const Condition &condition, mlir::Value value,
            SizeComparison compareSize);
+
+/// The number that an input of a graph holds which is no input of the program,
+/// as `torch.tensor(0.5)` in it is lifted to; null where none is known.
+mlir::Attribute getConstantOfInput(mlir::Value value);
 
 /// Calls `visit(user)` for the nodes whose result may share storage with
 /// `value`, which is their first operand.

@@ -135,12 +135,13 @@ Value GraphBuilder::addInput(StringAttr name, Type type,
       values.try_emplace(llvm::CachedHashStringRef(name.getValue()));
   if (!isNew)
     return {};
-  SmallVector<NamedAttribute, 3> attributes;
+  SmallVector<NamedAttribute, 4> attributes;
   auto add = [&](StringRef key, Attribute value) {
     if (value)
       attributes.emplace_back(builder.getStringAttr(key), value);
   };
   add(FXDialect::kKindAttr, input.kind);
+  add(kConstantAttr, input.constant);
   add(FXDialect::kTargetAttr, input.target);
   add(FXDialect::kPersistentAttr, input.persistent);
   inputAttrs.push_back(builder.getDictionaryAttr(attributes));

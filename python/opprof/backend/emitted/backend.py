@@ -10,9 +10,9 @@ from torch._inductor.compile_fx import compile_fx
 from torch._subclasses import FakeTensor
 
 from opprof.backend.emitted.definitions import BACKEND_NAME, STRATEGY
-from opprof.backend.emitted.graphs import forget_values, needs_gradients, trace_to_aten
+from opprof.backend.emitted.graphs import forget_values, lines_of, needs_gradients, trace_to_aten
 from opprof.backend.emitted.interface import Strategy
-from opprof.backend.emitted.matching import apply_rewrites
+from opprof.backend.emitted.matching import Nearest, apply_rewrites
 from opprof.backend.emitted.origin import origin_of
 from opprof.backend.emitted.program import Program
 from opprof.backend.emitted.recurrent import has_layers, keep_layers
@@ -69,7 +69,10 @@ def _program(
     weights = _weight_positions(module, inputs)
     aten = trace_to_aten(module, inputs)
     try:
-        graph.applied = apply_rewrites(aten)
+        missed: dict[str, Nearest] = {}
+        graph.applied = apply_rewrites(aten, missed)
+        lines = lines_of(module, inputs) if missed else {}
+        graph.missed = {name: nearest.text(lines) for name, nearest in missed.items()}
         if needs_gradients(inputs):
             return TrainingProgram(aten, inputs, graph)
         if STRATEGY.recurrent:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from opprof.backend.emitted.calls import normalized_arguments
+from opprof.backend.emitted.calls import normalized_arguments, same_arguments
 from opprof.backend.emitted.effects import Effects
 from opprof.backend.emitted.graphs import draws_numbers, only_asserts, views_of
 from opprof.backend.emitted.interface import Spec
@@ -56,6 +56,19 @@ def accepts(spec: Spec, value: Any, sizes: dict[str, int]) -> bool:
         isinstance(value, torch.Tensor) and check(value, getattr(spec, name), sizes)
         for name, check in VALUE_CHECKS.items()
         if getattr(spec, name) is not None
+    )
+
+
+def holds_constant(spec: Spec, node: fx.Node) -> bool:
+    """Whether the node is a tensor of the graph's own that holds what the spec asks for, if it asks for that."""
+    if isinstance(spec, tuple) or spec.constant is None:
+        return True
+    held = getattr(node.graph.owning_module, str(node.target), None)
+    return (
+        node.op == "get_attr"
+        and isinstance(held, torch.Tensor)
+        and held.dim() == 0
+        and same_arguments(spec.constant, held.item(), [])
     )
 
 

@@ -1,6 +1,7 @@
 """ATen graphs: how they are traced, and what their nodes write, draw and share."""
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import fx
 from torch._subclasses import FakeTensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.fx.traceback import preserve_node_meta
 
 
 def trace_to_aten(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.GraphModule:
@@ -18,6 +20,22 @@ def trace_to_aten(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.Gra
         graph = make_fx(function, pre_dispatch=True, tracing_mode="fake")(*inputs)
     note_gradients(graph, [isinstance(i, torch.Tensor) and i.requires_grad for i in inputs])
     return graph
+
+
+def lines_of(function: fx.GraphModule, inputs: Sequence[Any]) -> dict[str, str]:
+    """The program's innermost line for each node of the graph that `trace_to_aten` gives, as far as they are found."""
+    try:
+        with torch._guards.tracing(None), preserve_node_meta():
+            run = fx.Interpreter(function).run
+            graph = make_fx(run, pre_dispatch=True, tracing_mode="fake")(*inputs)
+    except Exception:
+        # What it is for is said without them, too.
+        return {}
+    frames = {
+        node.name: re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+        for node in graph.graph.nodes
+    }
+    return {name: ":".join(known[-1]) for name, known in frames.items() if known}
 
 
 def placeholders_of(graph: fx.GraphModule) -> list[fx.Node]:

@@ -29,6 +29,8 @@ class TensorSpec:
     # The class's name; empty for a plain tensor.
     subclass: str | None = None
     requires_grad: bool | None = None
+    # What a tensor of the graph's own holds, as `torch.tensor(0.5)` in the program is one.
+    constant: bool | int | float | None = None
 
 
 # What a list of tensors has to be is a tuple.

@@ -1,7 +1,7 @@
 """Rewrites: where their patterns are, and what is put there."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from opprof.backend.emitted.calls import filled_in, normalized_arguments, same_arguments
-from opprof.backend.emitted.conditions import PLACE_CHECKS, Place, accepts
+from opprof.backend.emitted.conditions import PLACE_CHECKS, Place, accepts, holds_constant
 from opprof.backend.emitted.definitions import PASSES, REWRITES, STRATEGY
 from opprof.backend.emitted.effects import Effects
 from opprof.backend.emitted.graphs import only_asserts, operator_name, propagate_values
@@ -19,12 +19,40 @@ from opprof.backend.emitted.interface import Open, Rewrite, Size
 from opprof.backend.emitted.regions import class_of, is_product, most_exact, put_into_class
 
 
-def apply_rewrites(graph: fx.GraphModule) -> dict[str, int]:
-    """Applies every rewrite to an ATen graph wherever its pattern is, then every pass; returns how often each was applied."""
+@dataclass
+class Nearest:
+    """Where most of a pattern was found, and what is there in the place of the rest."""
+
+    matched: int = -1
+    differs: str = ""
+    node: str = ""
+
+    def note(self, matched: int, candidate: fx.Node, differs: str) -> None:
+        if matched > self.matched:
+            self.matched, self.differs, self.node = matched, differs, candidate.name
+
+    def text(self, lines: Mapping[str, str]) -> str:
+        """What differs and where, with the node's line in the program where `lines` has it."""
+        if not self.node:
+            return "no part of it is in the graph"
+        line = f" ({lines[self.node]})" if self.node in lines else ""
+        return f"nearest: {self.differs} at {self.node}{line}"
+
+
+def apply_rewrites(
+    graph: fx.GraphModule, missed: dict[str, Nearest] | None = None
+) -> dict[str, int]:
+    """Applies every rewrite to an ATen graph wherever its pattern is, then every pass; returns how often each was applied.
+
+    `missed` gets those whose pattern is nowhere, and what stands where most of it is.
+    """
     counts: dict[str, int] = {}
     for rewrite in REWRITES:
-        found = find_places(rewrite, graph)
+        nearest = Nearest()
+        found = find_places(rewrite, graph, nearest)
         counts[rewrite.name] = counts.get(rewrite.name, 0) + len(found)
+        if not found and missed is not None:
+            missed[rewrite.name] = nearest
         if found:
             _replace(rewrite, graph, found)
             propagate_values(graph)
@@ -44,14 +72,16 @@ def apply_rewrites(graph: fx.GraphModule) -> dict[str, int]:
     return counts
 
 
-def find_places(rewrite: Rewrite, graph: fx.GraphModule) -> list[Place]:
+def find_places(
+    rewrite: Rewrite, graph: fx.GraphModule, nearest: Nearest | None = None
+) -> list[Place]:
     """The places of the pattern that share no node, in the order of the node for the first result."""
     order = {node: position for position, node in enumerate(graph.graph.nodes)}
     effects = Effects(graph)
     places: list[Place] = []
     taken: set[fx.Node] = set()
     for node in graph.graph.nodes:
-        place = _Search(rewrite, order, effects, taken).start(node)
+        place = _Search(rewrite, order, effects, taken, nearest or Nearest()).start(node)
         if place:
             places.append(place)
             taken.update(place.nodes)
@@ -157,12 +187,18 @@ class _Search:
     most_tries = 10000
 
     def __init__(
-        self, rewrite: Rewrite, order: dict[fx.Node, int], effects: Effects, taken: set[fx.Node]
+        self,
+        rewrite: Rewrite,
+        order: dict[fx.Node, int],
+        effects: Effects,
+        taken: set[fx.Node],
+        nearest: Nearest,
     ) -> None:
         self.rewrite = rewrite
         self.order = order
         self.effects = effects
         self.taken = taken
+        self.nearest = nearest
         self.graph, self.results = _trace(rewrite.pattern)
         self.steps = _steps(rewrite.pattern)
         inputs = [node for node in self.graph.nodes if node.op == "placeholder"]
@@ -195,20 +231,31 @@ class _Search:
     def _take(self, state: _State, node: fx.Node, candidate: fx.Node) -> bool:
         """Lets `candidate` stand for the pattern's `node`, where it can."""
         pairs: list[tuple[Any, Any]] = []
-        if (
-            candidate.op != node.op
-            or candidate.target != node.target
-            or candidate in state.matched
-            or candidate in self.taken
-            or not same_arguments(
-                normalized_arguments(node), normalized_arguments(candidate), pairs
-            )
-            or not all(self._bind(state, value, other) for value, other in pairs)
-            or not self._bind(state, node, candidate)
-        ):
+        if candidate in state.matched or candidate in self.taken:
             return False
+        if candidate.op != node.op or candidate.target != node.target:
+            # Every node is another one than the first that is looked for.
+            return bool(state.matched) and self._refuse(
+                state, candidate, f"{_shown(candidate)} is where the pattern has {_shown(node)},"
+            )
+        if not same_arguments(normalized_arguments(node), normalized_arguments(candidate), pairs):
+            return self._refuse(
+                state, candidate, f"{_shown(node)} has other arguments than in the pattern"
+            )
+        for value, other in [*pairs, (node, candidate)]:
+            if not self._bind(state, value, other):
+                which = "gives" if value is node else "takes"
+                return self._refuse(
+                    state,
+                    candidate,
+                    f"{_shown(node)} {which} something else than in the pattern",
+                )
         state.matched.add(candidate)
         return True
+
+    def _refuse(self, state: _State, candidate: fx.Node, differs: str) -> bool:
+        self.nearest.note(len(state.matched), candidate, differs)
+        return False
 
     def _bind(self, state: _State, value: Any, other: Any) -> bool:
         if isinstance(value, Size):
@@ -221,7 +268,8 @@ class _Search:
         if value.op != "placeholder" and other.op == "placeholder":
             return False
         state.values[value] = other
-        return accepts(self.specs[value], other.meta.get("val"), state.sizes)
+        spec = self.specs[value]
+        return accepts(spec, other.meta.get("val"), state.sizes) and holds_constant(spec, other)
 
     def _finish(self, state: _State) -> Place | None:
         nodes = [state.values[node] for node in _calls(self.graph)]
@@ -233,8 +281,16 @@ class _Search:
         # The pattern would feed itself.
         if any(node in nodes for node in inputs):
             return None
-        checks = (PLACE_CHECKS[name](place, expected) for name, expected in self.rewrite.place)
-        return place if all(checks) else None
+        for name, expected in self.rewrite.place:
+            if not PLACE_CHECKS[name](place, expected):
+                wanted = (PLACE_CHECKS[name].__doc__ or name).split(".")[0]
+                self._refuse(state, nodes[0], f"all of it is there, but not so: {wanted},")
+                return None
+        return place
+
+
+def _shown(node: fx.Node) -> str:
+    return str(node.target) if node.op == "call_function" else f"an input ({node.name})"
 
 
 def _replace(rewrite: Rewrite, graph: fx.GraphModule, places: list[Place]) -> None:

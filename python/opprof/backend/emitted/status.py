@@ -22,6 +22,8 @@ class GraphStatus:
     # Why Inductor compiles it as it is; None where this backend's own program runs.
     refusal: str | None = None
     applied: dict[str, int] = field(default_factory=dict)
+    # Rewrites whose pattern is nowhere in it, and what is where most of that is.
+    missed: dict[str, str] = field(default_factory=dict)
     strategy: Strategy = field(default_factory=Strategy)
     # Parts of the strategy that were left out, and why.
     left_out: list[str] = field(default_factory=list)

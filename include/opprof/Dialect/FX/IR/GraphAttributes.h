@@ -8,6 +8,9 @@
 
 namespace opprof::fx {
 
+/// On an argument of a graph, a tensor without dimensions: what it holds.
+inline constexpr llvm::StringLiteral kConstantAttr = "fx.constant";
+
 // Discardable attributes of a graph.
 inline constexpr llvm::StringLiteral kRangeConstraintsAttr =
     "fx.range_constraints";

@@ -48,6 +48,9 @@ struct InputDescription {
   mlir::StringAttr target;
   /// Of a buffer, whether it is saved with the module; null where not said.
   mlir::BoolAttr persistent;
+  /// Of a constant tensor without dimensions, what it holds; null where not
+  /// said.
+  mlir::Attribute constant;
   NodeOrigin origin;
 };
 
