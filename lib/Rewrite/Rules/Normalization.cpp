@@ -101,8 +101,9 @@ static void explainNormalizations(ArrayRef<GraphOp> graphs,
 const Rule rewrite::kNormalization = {
     "form-norm", "normalization-spelled-out",
     "a mean of squares or a variance, and what is multiplied or divided by its "
-    "root: declined, as Inductor makes the same kernel of it as of rms_norm or "
-    "layer_norm",
+    "root: declined, as Inductor makes one kernel of it, as it does of "
+    "rms_norm "
+    "and layer_norm",
     "none is offered; what is said to be spent: two passes over what is "
     "normalized / memory bandwidth",
     explainNormalizations};
