@@ -53,8 +53,8 @@ def emulate(backend: ModuleType) -> None:
             type(self).copied_in += 1
             super()._copy_in(inputs)
 
-        def __call__(self, inputs: Sequence[torch.Tensor], *, hand_out: bool = False) -> list[Any]:
-            return self._call(inputs, 0, hand_out)  # type: ignore[no-any-return]
+        def __call__(self, inputs: Sequence[torch.Tensor], may_record: Any = None) -> list[Any]:
+            return self._call(inputs, 0, may_record)  # type: ignore[no-any-return]
 
         def wait(self) -> None:
             pass

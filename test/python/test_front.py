@@ -414,6 +414,76 @@ def test_another_mode_costs_one_replay(
         agree(backend, fast, model, x)
 
 
+@pytest.mark.parametrize("backend", ["graph"], indirect=True)
+def test_nothing_is_captured_in_another_mode(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be replayed once the mode is again what it was."""
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    recorded: list[bool] = []
+    own = backend.CapturedGraph._record
+
+    def record(self: Any, *args: Any) -> Any:
+        recorded.append(torch.are_deterministic_algorithms_enabled())
+        return own(self, *args)
+
+    monkeypatch.setattr(backend.CapturedGraph, "_record", record)
+    other = x.clone()
+    agree(backend, fast, model, other)
+    monkeypatch.setattr(backend.Front, "_compiled", lambda self, args, kwargs: self.model(*args))
+    torch.use_deterministic_algorithms(True)
+    try:
+        # The second one at that address, of which one reads the input where it is.
+        agree(backend, fast, model, other)
+    finally:
+        torch.use_deterministic_algorithms(False)
+    for _ in range(2):
+        agree(backend, fast, model, other)
+    assert recorded == [False]
+
+
+class Clipped(nn.Module):
+    """Takes ids that its table lacks, where its configuration says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(clip=False)
+        self.table = nn.Embedding(8, 8)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.table(ids.clamp(min=0) if self.config.clip else ids).relu()
+
+
+@pytest.mark.parametrize("backend", ["graph"], indirect=True)
+def test_ids_that_only_the_model_as_it_is_takes(backend: ModuleType) -> None:
+    """A replay of what it was before would stop the device."""
+    model, ids = Clipped().eval(), torch.arange(6)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, ids)
+    model.config.clip = True
+    agree(backend, fast, model, ids - 2)
+    settle(backend, fast, model, ids - 2)
+
+
+class Sum(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return torch.tanh(x) * y
+
+
+@pytest.mark.parametrize("backend", ["graph"], indirect=True)
+def test_tangents_of_one_of_two_inputs(backend: ModuleType) -> None:
+    model, x, y = Sum(), torch.randn(4, 8), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x, y)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x.clone(), torch.ones(4, 8))
+        actual, expected = fast(dual, y.clone()), model(dual, y)
+        tangents = [forward_ad.unpack_dual(value).tangent for value in (actual, expected)]
+    assert torch.allclose(*tangents)
+
+
 class Results(nn.Module):
     """All that models give besides one tensor."""
 

@@ -196,20 +196,26 @@ class CapturedGraph:
         elif sources:
             foreach_copy_(self.targets, sources)
 
-    def __call__(self, inputs: Sequence[torch.Tensor], *, hand_out: bool = False) -> list[Any]:
-        """One call. With `hand_out`, results are not copied where the caller has dropped those of an earlier call."""
+    def __call__(
+        self, inputs: Sequence[torch.Tensor], may_record: Callable[[], bool] | None = None
+    ) -> list[Any]:
+        """One call. With `may_record`, results are not copied where the caller has dropped those of an earlier call, and it is asked
+        before the function is captured once more for that.
+        """
         # What comes before the replay is waited for in a step that waits: no context is made where none is needed.
         index = self.device.index
         if torch._C._cuda_getDevice() == index:
-            return self._call(inputs, torch._C._cuda_getCurrentRawStream(index), hand_out)
+            return self._call(inputs, torch._C._cuda_getCurrentRawStream(index), may_record)
         with torch.cuda.device(self.device):
-            return self._call(inputs, torch._C._cuda_getCurrentRawStream(index), hand_out)
+            return self._call(inputs, torch._C._cuda_getCurrentRawStream(index), may_record)
 
-    def _call(self, inputs: Sequence[torch.Tensor], raw: int, hand_out: bool) -> list[Any]:
+    def _call(
+        self, inputs: Sequence[torch.Tensor], raw: int, may_record: Callable[[], bool] | None
+    ) -> list[Any]:
         """One call on the device's stream `raw`, which is the current one."""
         if raw != self.stream:
             self.wait()
-        recording = self._choose(inputs) if hand_out else self.recordings[0]
+        recording = self.recordings[0] if may_record is None else self._choose(inputs, may_record)
         if raw != recording.raw_stream and recording is not self.recordings[0]:
             self._order(recording, raw)
         if recording.addresses is None:
@@ -223,7 +229,7 @@ class CapturedGraph:
         self.mark()
         return results
 
-    def _choose(self, inputs: Sequence[torch.Tensor]) -> Recording:
+    def _choose(self, inputs: Sequence[torch.Tensor], may_record: Callable[[], bool]) -> Recording:
         """A recording whose results nobody holds, if there is one: best one that reads the inputs where they lie."""
         addresses = tuple(map(torch.Tensor.data_ptr, inputs))
         direct = addresses == self.last
@@ -233,7 +239,8 @@ class CapturedGraph:
             return free
         own = [recording for recording in self.recordings[1:] if recording.addresses is None]
         others = len(self.recordings) - len(own) - 1
-        if (others if direct else len(own)) < self.most_handed_out and self._affords_another():
+        wanted = (others if direct else len(own)) < self.most_handed_out
+        if wanted and self._affords_another() and may_record():
             try:
                 # A caller's tensors are read at each replay as by any kernel: they are there, because the caller gives them again.
                 another = self._record(*((inputs, addresses) if direct else (self.inputs, None)))

@@ -109,17 +109,6 @@ def tensor_guards(tensors: Sequence[torch.Tensor]) -> Any:
     )
 
 
-def _runs_others() -> bool:
-    """True where somebody runs functions or operators of their own in the place of PyTorch's, which may take what the model's can't, or
-    records each of them, as a copy into a buffer of ours.
-    """
-    return bool(
-        torch._C._len_torch_function_stack()
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._get_tracing_state()
-    )
-
-
 class State:
     """What PyTorch's modes are: of gradients, inference, autocast, number formats, devices."""
 
@@ -138,12 +127,16 @@ class State:
             or forward_ad._current_level >= 0
         )
 
+    @staticmethod
+    def is_observed() -> bool:
+        """True where a copy into a buffer of ours would be somebody else's affair too: recorded with the model, or refused."""
+        return bool(torch._C._len_torch_function_stack() or State.is_traced())
+
     def holds(self) -> bool:
         return (
             torch.is_inference_mode_enabled() is self._inference
             and self._global.check()
-            and not torch._C._len_torch_function_stack()
-            and not self.is_traced()
+            and not self.is_observed()
         )
 
 
@@ -201,7 +194,8 @@ class Shortcut:
         tables = [value for value in reached if id(value) in known]
         if not stopping.by_tables or not set(map(id, tables)) <= weights:
             return tables, self.watch
-        # Which table is taken, and whether one is, a module decides that holds it.
+        # Which table is taken, and whether one is, a module decides that holds it, or what its code reads besides. Where another module
+        # decides (one that clamps ids and holds no table) that is seen after the replay.
         return tables, self.watch.of_those_that_hold(tables)
 
     def _builder(
@@ -277,10 +271,11 @@ class Shortcut:
 
     def _may_replay(self) -> bool:
         """What is looked at before a replay, which is little, as a step that waits waits for it too."""
-        if self._doubts_modes or _runs_others():
+        if self._doubts_modes or State.is_observed():
             # Each replay would be for nothing while they are others.
-            self._doubts_modes = not self.state.holds()
-            if self._doubts_modes:
+            holds = self.state.holds()
+            self._doubts_modes = not holds
+            if not holds:
                 return False
         return self._stopping is None or self._is_safe()
 
@@ -316,7 +311,8 @@ class Shortcut:
             if own is None or own.captured is None or own not in program.generations:
                 self._current()
                 return None
-            values = own.captured(data, hand_out=hand_out)
+            # A capture that is kept is of PyTorch's modes as they are then.
+            values = own.captured(data, self.state.holds if hand_out else None)
             if self._current() is None:
                 return None
         program.state.calls += 1

@@ -363,9 +363,7 @@ class Program:
             recorder.runs.append((self, inputs, results))
         return results
 
-    def run(
-        self, generation: Generation, data: Sequence[Any], *, hand_out: bool = False
-    ) -> list[Any]:
+    def run(self, generation: Generation, data: Sequence[Any]) -> list[Any]:
         """One call with what was made of weights that are known to be as they were then."""
         if generation.ready is not None and generation.captured is None:
             assert self.device is not None
@@ -376,7 +374,7 @@ class Program:
         if self.strategy.cuda_graph:
             captured = generation.captured or self._capture(generation, data)
             if captured is not None:
-                return captured(data, hand_out=hand_out)
+                return captured(data)
         results = list(self._function(generation)(*data))
         replace_by_copies(results, self.copied)
         return results

@@ -156,7 +156,9 @@ class Watch:
         )
 
     def of_those_that_hold(self, tensors: Sequence[torch.Tensor]) -> "Watch":
-        """Of the modules that hold one of the tensors, themselves or in a module of theirs: that they hold the same as now."""
+        """The same, of modules only for those that hold one of the tensors, themselves or in a module of theirs, and without what is
+        PyTorch's own.
+        """
         wanted = set(map(id, tensors))
         holding = {
             id(module)
@@ -181,12 +183,27 @@ class Watch:
         own._empty = list(filter(counts, self._empty))
         own._filled = list(filter(counts, self._filled))
         own._objects = list(filter(counts, self._objects))
-        own._keyed, own._copies = [], []
-        own._missing_owners, own._missing_names = [], []
-        own._item_owners, own._item_keys = [], []
-        own._attribute_owners, own._attribute_names, own._expected = [], [], []
-        kept = map(counts, [*self._filled, *self._objects])
-        own._was = list(compress(self._was, kept))
+        kept = [counts(value) for value in [*self._filled, *self._objects]]
+        own._was = list(compress(self._was, [*kept, *[True] * len(self._keyed)]))
+        count = len(self._item_owners)
+        items = [
+            (owner, key, value)
+            for owner, key, value in zip(
+                self._item_owners, self._item_keys, self._expected[:count], strict=True
+            )
+            if not isinstance(value, types.ModuleType) and not _is_pytorch(owner.get("__name__"))
+        ]
+        attributes = [
+            (owner, name, value)
+            for owner, name, value in zip(
+                self._attribute_owners, self._attribute_names, self._expected[count:], strict=True
+            )
+            if not _is_pytorch(getattr(owner, "__module__", None))
+        ]
+        own._item_owners, own._item_keys = [o for o, _, _ in items], [k for _, k, _ in items]
+        own._attribute_owners = [owner for owner, _, _ in attributes]
+        own._attribute_names = [name for _, name, _ in attributes]
+        own._expected = [value for _, _, value in [*items, *attributes]]
         return own
 
     def knows(self, container: Any) -> bool:
@@ -216,7 +233,7 @@ class Watch:
         """The class of an object, and the attributes that its classes have, but for those of PyTorch and Python."""
         self._typed[id(value)] = value
         for kind in type(value).__mro__:
-            if kind.__module__.partition(".")[0] not in ("torch", "builtins"):
+            if not _is_pytorch(kind.__module__):
                 self._key_owners[id(kind)] = vars(kind)
 
     def _watch_parts(self, value: Any) -> None:
@@ -378,6 +395,11 @@ class Watch:
             raise Unknown(text)
         self._missing[id(owner), name] = (owner, name)
         return _ABSENT
+
+
+def _is_pytorch(name: Any) -> bool:
+    """Whether a module of that name is PyTorch's, or Python's own."""
+    return isinstance(name, str) and name.partition(".")[0] in ("torch", "builtins")
 
 
 def forward_of(module: nn.Module) -> types.FunctionType | None:
