@@ -70,6 +70,8 @@ private:
   GraphOp graph;
   /// What the script takes from outside, in order.
   SmallVector<Value> inputs;
+  /// Of these, numbers that the program makes, which stay what they are.
+  llvm::SmallDenseSet<Value> lifted;
   SmallVector<std::string> names;
   SmallVector<Type> types;
   /// What stands for a value of the program in the graph that is being made.
@@ -171,9 +173,10 @@ void AttentionMaker::addInputs() {
   auto add = [&](NodeOp node, StringRef name, Value scores) {
     for (Value operand : node->getOperands()) {
       Operation *definition = operand.getDefiningOp();
-      if (BlockArgument lifted = getLifted(operand)) {
-        addInput(lifted, ("number" + Twine(inputs.size() - 2)).str(),
-                 script.getAnyType(0, typeOf(lifted).getElementType()));
+      if (BlockArgument number = getLifted(operand)) {
+        lifted.insert(number);
+        addInput(number, ("number" + Twine(inputs.size() - 2)).str(),
+                 script.getAnyType(0, typeOf(number).getElementType()));
         continue;
       }
       bool isNumber = definition && definition->getNumOperands() == 0 &&
@@ -226,7 +229,8 @@ void AttentionMaker::copyNode(NodeOp node, Type type) {
 void AttentionMaker::makePattern() {
   beginGraph("pattern");
   for (auto [index, input] : llvm::enumerate(inputs))
-    if (Attribute constant = getConstantOfInput(input))
+    if (Attribute constant = getConstantOfInput(input);
+        constant && lifted.contains(input))
       graph.setArgAttr(index, kConstantAttr, constant);
   copyNode(spelling.first.node, getScoresType(spelling.first.node.getResult()));
   for (AttentionStep &step : spelling.before)

@@ -19,6 +19,12 @@ static NodeOp getNode(Value value) {
   return value ? value.getDefiningOp<NodeOp>() : NodeOp();
 }
 
+/// What the node is of; null where that is no value, as in graphs that nobody
+/// ran.
+static Value getSelf(NodeOp node) {
+  return node->getNumOperands() > 0 ? node->getOperand(0) : Value();
+}
+
 static bool isNumber(Attribute attribute, double number) {
   if (auto real = dyn_cast_or_null<FloatAttr>(attribute))
     return real.getValueAsDouble() == number;
@@ -32,7 +38,7 @@ static Value getSquared(NodeOp node) {
   if (target == "aten.square.default" ||
       (target == "aten.pow.Tensor_Scalar" &&
        isNumber(node.getArgument("exponent"), 2)))
-    return node->getOperand(0);
+    return getSelf(node);
   bool isProduct = target == "aten.mul.Tensor" && node->getNumOperands() == 2;
   return isProduct && node->getOperand(0) == node->getOperand(1)
              ? node->getOperand(0)
@@ -47,9 +53,9 @@ static Value getNormalized(Value value) {
     NodeOp node = getNode(value);
     StringRef target = node ? node.getTarget() : "";
     if (target == "aten.mean.dim")
-      return getSquared(getNode(node->getOperand(0)));
+      return getSquared(getNode(getSelf(node)));
     if (target.starts_with("aten.var."))
-      return node->getOperand(0);
+      return getSelf(node);
     if (!llvm::is_contained({"aten.add.Tensor", "aten.add.Scalar",
                              "aten.clamp.default", "aten.clamp_min.default",
                              "aten.to.dtype", "aten._to_copy.default"},
@@ -69,7 +75,15 @@ static Value getNormalizedByRoot(NodeOp node) {
   if (target == "aten.pow.Tensor_Scalar")
     isRoot = isNumber(node.getArgument("exponent"), 0.5) ||
              isNumber(node.getArgument("exponent"), -0.5);
-  return isRoot ? getNormalized(node->getOperand(0)) : Value();
+  bool isFactor =
+      llvm::any_of(node.getResult().getUsers(), [](Operation *user) {
+        auto used = dyn_cast<NodeOp>(user);
+        return used &&
+               llvm::is_contained({"aten.mul.Tensor", "aten.div.Tensor",
+                                   "aten.mul_.Tensor", "aten.div_.Tensor"},
+                                  used.getTarget());
+      });
+  return isRoot && isFactor ? getNormalized(getSelf(node)) : Value();
 }
 
 static void explainNormalizations(ArrayRef<GraphOp> graphs,
@@ -91,8 +105,9 @@ static void explainNormalizations(ArrayRef<GraphOp> graphs,
   for (auto [graph, root] : roots)
     offers.decline(
         kNormalization.name,
-        "Inductor makes one kernel of it, as of rms_norm and layer_norm, which "
-        "it takes apart into such operators; by the model all of them take " +
+        "Inductor usually makes one kernel of it, as of rms_norm and "
+        "layer_norm, which it takes apart into such operators; by the model "
+        "all of them take " +
             formatTime(static_cast<int64_t>(ns)) +
             " of a step, to read and write what they normalize once",
         graph, root);
@@ -101,9 +116,8 @@ static void explainNormalizations(ArrayRef<GraphOp> graphs,
 const Rule rewrite::kNormalization = {
     "form-norm", "normalization-spelled-out",
     "a mean of squares or a variance, and what is multiplied or divided by its "
-    "root: declined, as Inductor makes one kernel of it, as it does of "
-    "rms_norm "
-    "and layer_norm",
+    "root: declined, as Inductor usually makes one kernel of it, as it "
+    "does of rms_norm and layer_norm",
     "none is offered; what is said to be spent: two passes over what is "
     "normalized / memory bandwidth",
     explainNormalizations};

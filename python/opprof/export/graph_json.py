@@ -96,7 +96,10 @@ def source_of_exported_program(program: torch.export.ExportedProgram, name: str)
             _INPUT_KINDS[spec.kind],
             spec.target,
             spec.persistent is not False,
-            _number_of(program.constants.get(spec.target or "")),
+            # A buffer's may be another one in the next call.
+            _number_of(program.constants.get(spec.target or ""))
+            if spec.kind is InputKind.CONSTANT_TENSOR
+            else None,
         )
         for spec in signature.input_specs
     ]
