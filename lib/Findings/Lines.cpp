@@ -146,10 +146,13 @@ static void addHostLines(Context &context) {
     cost.module = host.module;
     cost.calls = host.calls;
     cost.timeNs = host.timeNs;
-    // Of what a GPU had to do meanwhile nothing is lost.
-    if (host.kind == HostCostKind::DataLoading && !isCPU &&
-        idleNs < host.timeNs)
-      cost.savedNs = idleNs;
+    // Of what a GPU had to do meanwhile nothing is lost, and no line can save
+    // what another one does.
+    if (host.kind == HostCostKind::DataLoading && !isCPU) {
+      if (idleNs < host.timeNs)
+        cost.savedNs = idleNs;
+      idleNs -= std::min(idleNs, host.timeNs);
+    }
     bool isMuch = static_cast<double>(cost.savedNs.value_or(cost.timeNs)) >=
                   kLeastLoadingShare * static_cast<double>(context.wall());
     if (host.kind == HostCostKind::DataLoading && isMuch)
@@ -721,24 +724,31 @@ addParameterLoops(Context &context, const std::set<StringRef> &clipping) {
             counted, [&](const Line &other) { return line.isNear(other); }) ||
         longestRun(context, line, changes) < kLeastLoop)
       continue;
-    counted.push_back(line);
-    found.insert(source);
     Cost cost;
     CallsByName calls;
     std::set<ModuleLine> lines;
+    bool isOfLoss = false, reachesParameters = false;
     for (const Activity *kernel : context.kernels)
       if (isOutside(*kernel) && Line(kernel->origin->source).isNear(line)) {
         cost.add(context, *kernel);
         calls[nameOf(*kernel)].push_back(kernel);
         lines.insert({kernel->origin->module, kernel->origin->source});
+        isOfLoss |= kernel->part == Part::Forward;
       }
     for (const Activity *kernel : backwardOf(context, lines)) {
       // Each parameter has a gradient in any case.
-      if (nameOf(*kernel) == "torch::autograd::AccumulateGrad")
+      if (nameOf(*kernel) == "torch::autograd::AccumulateGrad") {
+        reachesParameters = true;
         continue;
+      }
       cost.addTime(context, *kernel);
       calls[nameOf(*kernel)].push_back(kernel);
     }
+    // A loss that compares feature maps, one by one.
+    if (isOfLoss && !reachesParameters)
+      continue;
+    counted.push_back(line);
+    found.insert(source);
     llvm::stable_sort(cost.kernels, [](const Activity *a, const Activity *b) {
       return a->startNs < b->startNs;
     });

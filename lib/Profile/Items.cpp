@@ -397,6 +397,9 @@ ItemTable opprof::profile::listLaunches(const Profile &profile) {
   table.kernelNs.resize(1);
   std::map<std::pair<StringRef, std::string>, uint32_t> places;
   for (const Activity &kernel : profile.kernels) {
+    // The page has no time of it.
+    if (kernel.durationNs == 0)
+      continue;
     std::string sizes = "grid " + describeSize(kernel.config->grid) +
                         ", block " + describeSize(kernel.config->block);
     auto [place, isNew] =

@@ -1081,8 +1081,9 @@ static StringRef nameOtherFormat(StringRef text) {
            "graph; record again, and keep the trace";
   if (lines.size() > 1 && lines[0].contains(',') &&
       lines[0].count(',') == lines[1].count(','))
-    return "a table of values (CSV) without kernels; of Nsight Compute's pages "
-           "those are on the one that ncu --import REPORT --csv --page raw "
+    return "a table of values (CSV) of a kind that is not read; of tables "
+           "those "
+           "of Nsight Compute are, which ncu --import REPORT --csv --page raw "
            "prints";
   return "";
 }

@@ -879,8 +879,8 @@ Error Reader::finish(bool needsTimes) {
         (lost == 1 ? "is" : "are") + " damaged and left out");
   if (unread)
     add(Twine(unread) + (unread == 1 ? " value is" : " values are") +
-        " left out, as what \"" + unreadUnit +
-        "\" is in nanoseconds or bytes is not known; print the table again "
+        " left out, as what units (the first one is \"" + unreadUnit +
+        "\") are in nanoseconds or bytes is not known; print the table again "
         "with --print-units base");
   if (numbers.isMixed())
     add("numbers are printed in two languages: those of the rarer one may be "

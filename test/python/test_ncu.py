@@ -404,7 +404,7 @@ def test_every_cut_is_read_or_refused(tmp_path: Path) -> None:
         (page(raw()[:2]), "no kernel in the table"),
         (page(raw(metrics=METRICS[1:])), "gpu__time_duration.sum"),
         ('"Process ID","Process Name","Host Name","Kernel Name","Invocations","Section Name","Metric Name"\n', "--print-summary"),
-        ('"Session","Value"\n"Process Name","python3"\n', "a table of values (CSV) without kernels"),
+        ('"Session","Value"\n"Process Name","python3"\n', "a table of values (CSV) of a kind"),
         ("Attribute,Value\nDevice,NVIDIA H200\n", "--csv --page raw"),
         ('"#","Address","Source","# Samples"\n"0","0x1","MOV R1, R2","0"\n', "the source page"),
         (page(without(raw(), "Kernel Name")), 'no column "Kernel Name"'),

@@ -282,15 +282,20 @@ void KernelRunner::store(const BodyValue &pointer, BodyValue value) {
   }
   unsigned &round = rounds[item.parameter];
   item.round = round;
-  for (KernelStore &other : stores)
-    if (other.parameter == item.parameter && other.offset == item.offset) {
-      if (other.isReadBack && round < kMaxRounds) {
-        overwritten.push_back(std::move(other));
-        item.round = ++round;
-      }
-      other = std::move(item);
-      return;
+  auto other = llvm::find_if(stores, [&](const KernelStore &held) {
+    return held.parameter == item.parameter && held.offset == item.offset;
+  });
+  if (other != stores.end()) {
+    if (other->isReadBack && round < kMaxRounds) {
+      overwritten.push_back(std::move(*other));
+      item.round = ++round;
+    } else if (other->isReadBack) {
+      // What was read of it before would be taken for what is read from now on.
+      item.value = AbstractValue::unknown();
     }
+    // The last store to a place is looked for from the end.
+    stores.erase(other);
+  }
   stores.push_back(std::move(item));
 }
 

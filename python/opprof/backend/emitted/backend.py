@@ -71,7 +71,7 @@ def _program(
     try:
         missed: dict[str, Nearest] = {}
         graph.applied = apply_rewrites(aten, missed)
-        lines = lines_of(module, inputs) if missed else {}
+        lines = lines_of(module, inputs) if any(near.node for near in missed.values()) else {}
         graph.missed = {name: nearest.text(lines) for name, nearest in missed.items()}
         if needs_gradients(inputs):
             return TrainingProgram(aten, inputs, graph)

@@ -179,15 +179,19 @@ for _name in dir(torch):
         setattr(torch, _name, _noted(getattr(torch, _name)))
 
 
-def _noting_statistics(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A normalization that renews the running statistics that it is given, which leaves their versions as they are."""
+def _noting_statistics(function: Callable[..., Any], flag: str | None) -> Callable[..., Any]:
+    """A normalization that renews the running statistics that it is given, which leaves their versions as they are.
+
+    Whether it does is its sixth argument, `flag`, where there is one.
+    """
 
     @functools.wraps(function)
     def normalize(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
         if not torch.compiler.is_compiling() and _held:
-            # Whether it renews them is the sixth argument.
-            statistics = args[3:5] if len(args) > 5 and args[5] else ()
+            given = (*args[3:5], kwargs.get("running_mean"), kwargs.get("running_var"))
+            renews = flag is None or (args[5] if len(args) > 5 else kwargs.get(flag))
+            statistics = given if renews else ()
             own = [value for value in statistics if isinstance(value, torch.Tensor)]
             if own and not any(isinstance(value, FakeTensor) for value in own):
                 _note_write(own)
@@ -196,8 +200,12 @@ def _noting_statistics(function: Callable[..., Any]) -> Callable[..., Any]:
     return normalize
 
 
-for _name in ("batch_norm", "instance_norm", "batch_norm_gather_stats_with_counts"):
-    _own = _noting_statistics(getattr(torch, _name))
+for _name, _flag in (
+    ("batch_norm", "training"),
+    ("instance_norm", "use_input_stats"),
+    ("batch_norm_gather_stats_with_counts", None),
+):
+    _own = _noting_statistics(getattr(torch, _name), _flag)
     # TorchScript knows operators by the functions that they are called by.
     torch.jit._builtins._register_builtin(_own, f"aten::{_name}")
     setattr(torch, _name, _own)
