@@ -21,6 +21,12 @@ from opprof.backend.emitted.weights import weight_watch
 
 _guards = torch._C._dynamo.guards
 
+# Asked in every call.
+_count_function_modes = torch._C._len_torch_function_stack
+_count_dispatch_modes = torch._C._len_torch_dispatch_stack
+_tracing_state = torch._C._get_tracing_state
+_functorch_level = torch._C._functorch.peek_interpreter_stack
+
 # Arguments besides tensors whose values decide; all others are left to Dynamo.
 _CONSTANTS = (type(None), bool, int, str, torch.dtype, torch.device)
 
@@ -120,9 +126,9 @@ class State:
     def is_traced() -> bool:
         """True where somebody records operators, or runs others in their place or beside them, as vmap and forward-mode AD do."""
         return bool(
-            torch._C._len_torch_dispatch_stack()
-            or torch._C._get_tracing_state()
-            or torch._C._functorch.peek_interpreter_stack() is not None
+            _count_dispatch_modes()
+            or _tracing_state()
+            or _functorch_level() is not None
             # Compiled programs drop tangents.
             or forward_ad._current_level >= 0
         )
@@ -130,7 +136,7 @@ class State:
     @staticmethod
     def is_observed() -> bool:
         """True where a copy into a buffer of ours would be somebody else's affair too: recorded with the model, or refused."""
-        return bool(torch._C._len_torch_function_stack() or State.is_traced())
+        return bool(_count_function_modes() or State.is_traced())
 
     def holds(self) -> bool:
         return (

@@ -184,7 +184,10 @@ class Watch:
         own._filled = list(filter(counts, self._filled))
         own._objects = list(filter(counts, self._objects))
         kept = [counts(value) for value in [*self._filled, *self._objects]]
-        own._was = list(compress(self._was, [*kept, *[True] * len(self._keyed)]))
+        # What classes have otherwise counts after the replay.
+        keyed = [not isinstance(value, types.MappingProxyType) for value in self._keyed]
+        own._keyed = list(compress(self._keyed, keyed))
+        own._was = list(compress(self._was, [*kept, *keyed]))
         count = len(self._item_owners)
         items = [
             (owner, key, value)
