@@ -665,6 +665,36 @@ static uint64_t longestRun(const Context &context, const Line &line,
   return longest;
 }
 
+static constexpr StringLiteral kAddsGradient =
+    "torch::autograd::AccumulateGrad";
+
+/// The sizes of what an operator is called on, as they were recorded; empty
+/// where they were not, or it has none.
+static StringRef firstSizes(const Context &context, const Activity &kernel) {
+  StringRef dims =
+      kernel.op ? context.profile.operators[*kernel.op].inputDims : StringRef();
+  return dims.consume_front("[[")
+             ? dims.take_until([](char c) { return c == ']'; })
+             : "";
+}
+
+/// Whether most sizes that a loop in the forward pass goes over are those of
+/// gradients: a loss may compare feature maps one by one, too. True where no
+/// sizes are known.
+static bool goesOverParameters(const Context &context,
+                               ArrayRef<const Activity *> loop) {
+  std::set<StringRef> gradients, own;
+  for (const Activity *kernel : context.kernels)
+    if (nameOf(*kernel) == kAddsGradient)
+      gradients.insert(firstSizes(context, *kernel));
+  for (const Activity *kernel : loop)
+    if (StringRef sizes = firstSizes(context, *kernel); !sizes.empty())
+      own.insert(sizes);
+  return own.empty() || 2 * llvm::count_if(own, [&](StringRef sizes) {
+                          return gradients.count(sizes) > 0;
+                        }) > static_cast<int64_t>(own.size());
+}
+
 /// An optimizer by hand, a running mean, or a term of the loss that is summed
 /// up parameter by parameter; gives their lines.
 static std::set<StringRef>
@@ -727,7 +757,7 @@ addParameterLoops(Context &context, const std::set<StringRef> &clipping) {
     Cost cost;
     CallsByName calls;
     std::set<ModuleLine> lines;
-    bool isOfLoss = false, reachesParameters = false;
+    bool isOfLoss = false;
     for (const Activity *kernel : context.kernels)
       if (isOutside(*kernel) && Line(kernel->origin->source).isNear(line)) {
         cost.add(context, *kernel);
@@ -735,18 +765,15 @@ addParameterLoops(Context &context, const std::set<StringRef> &clipping) {
         lines.insert({kernel->origin->module, kernel->origin->source});
         isOfLoss |= kernel->part == Part::Forward;
       }
+    if (isOfLoss && !goesOverParameters(context, cost.kernels))
+      continue;
     for (const Activity *kernel : backwardOf(context, lines)) {
       // Each parameter has a gradient in any case.
-      if (nameOf(*kernel) == "torch::autograd::AccumulateGrad") {
-        reachesParameters = true;
+      if (nameOf(*kernel) == kAddsGradient)
         continue;
-      }
       cost.addTime(context, *kernel);
       calls[nameOf(*kernel)].push_back(kernel);
     }
-    // A loss that compares feature maps, one by one.
-    if (isOfLoss && !reachesParameters)
-      continue;
     counted.push_back(line);
     found.insert(source);
     llvm::stable_sort(cost.kernels, [](const Activity *a, const Activity *b) {

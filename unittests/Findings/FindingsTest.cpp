@@ -1541,6 +1541,40 @@ TEST_F(LoopFindingsTest, ATermOfTheLossThatIsSummedOverParameters) {
   EXPECT_EQ(loop.savedNs, 5 * 7 * 10'000);
 }
 
+/// A loss over eight tensors of sizes of their own, of which gradients have
+/// those that `isParameter` says.
+class LossTest : public LoopFindingsTest {
+protected:
+  void sumUp(llvm::function_ref<bool(uint32_t)> isParameter) {
+    auto call = [&](llvm::StringRef op, uint32_t size, Part part) {
+      change(op, "train.py:9", size);
+      profile.kernels.back().part = part;
+      profile.kernels.back().op = profile.operators.size();
+      OperatorTime &called = profile.operators.emplace_back();
+      called.name = op.str();
+      called.inputDims = ("[[8, " + llvm::Twine(size) + "], []]").str();
+    };
+    for (uint32_t size = 1; size <= 8; ++size)
+      for (llvm::StringRef op : {"aten::sub", "aten::abs", "aten::sum"})
+        call(op, size, Part::Forward);
+    for (uint32_t size = 1; size <= 8; ++size)
+      call("torch::autograd::AccumulateGrad",
+           isParameter(size) ? size : size + 100, Part::Backward);
+    end();
+    compute();
+  }
+};
+
+TEST_F(LossTest, OverParameters) {
+  sumUp([](uint32_t size) { return size > 2; });
+  EXPECT_TRUE(find(FindingKind::ParameterLoop));
+}
+
+TEST_F(LossTest, OverFeatures) {
+  sumUp([](uint32_t size) { return size <= 2; });
+  EXPECT_FALSE(find(FindingKind::ParameterLoop));
+}
+
 TEST_F(LoopFindingsTest, WhatLargeParametersTakeStays) {
   for (uint32_t parameter = 1; parameter <= 8; ++parameter)
     change("aten::add_", "train.py:9", parameter);
