@@ -360,7 +360,9 @@ static constexpr Explanation kExplanations[] = {
      "one line with nothing of "
      "other lines between, on tensors of several sizes. Those within four "
      "lines count with it; lines with a product of matrices are left out, and "
-     "programs without steps. The cost is an estimate of what calling them "
+     "programs without steps. In a forward pass most of the sizes have to be "
+     "those of gradients, and the backward pass counts with it. The cost is an "
+     "estimate of what calling them "
      "takes, each as much as the least of them, less that of one call of each "
      "kind.",
      "An optimizer of torch.optim with fused=True or foreach=True in place of "
