@@ -359,7 +359,7 @@ def test_sizes_are_told_by_their_units(unit: str, bytes_read: int | None, tmp_pa
     file.write_text(page(raw()).replace('"Mbyte"', f'"{unit}"').replace("1.975040", "2"))
     profile = profile_of(file)
     assert profile["kernels"][0]["metrics"].get("dram_read_bytes") == bytes_read
-    unknown = f'3 values are left out, as what "{unit}" is in nanoseconds or bytes is not known'
+    unknown = f'3 values are left out, as what units (the first one is "{unit}") are in nanoseconds or bytes'
     assert any(unknown in note for note in profile["notes"]) == (bytes_read is None)
     # A time is none of bytes either.
     file.write_text(page(raw()).replace('"us"', '"KiB"'))
