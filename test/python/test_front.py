@@ -363,28 +363,40 @@ def test_under_vmap_and_in_another_program(backend: ModuleType) -> None:
     settle(backend, fast, model, x)
 
 
-def count_replays(backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """One element for each replay from now on."""
-    replays: list[None] = []
-    own = backend.CapturedGraph._call
+def count_calls(backend: ModuleType, method: str, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One element for each call of a method of CapturedGraph from now on: `_call` replays, and `_record` captures."""
+    calls: list[None] = []
+    own = getattr(backend.CapturedGraph, method)
 
     def call(self: Any, *args: Any) -> Any:
-        replays.append(None)
+        calls.append(None)
         return own(self, *args)
 
-    monkeypatch.setattr(backend.CapturedGraph, "_call", call)
-    return replays
+    monkeypatch.setattr(backend.CapturedGraph, method, call)
+    return calls
+
+
+def learn_nothing(backend: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets calls that no shortcut takes run the model: nothing is learned of them from now on."""
+    monkeypatch.setattr(backend.Front, "_compiled", lambda self, args, kwargs: self.model(*args))
+
+
+@pytest.fixture
+def learned(backend: ModuleType) -> tuple[nn.Module, Any, Tensor]:
+    """A model, the one with the backend in front, and the input of which there is a shortcut."""
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    return model, fast, x
 
 
 @pytest.mark.parametrize("backend", ["graph"], indirect=True)
 def test_no_replay_where_operators_are_recorded(
-    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+    backend: ModuleType, learned: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would copy the input into a buffer of ours, which whoever records would have copied in each call."""
-    model, x = Model().eval(), torch.randn(4, 8)
-    fast = backend.optimize(model)
-    settle(backend, fast, model, x)
-    replays = count_replays(backend, monkeypatch)
+    model, fast, x = learned
+    replays = count_calls(backend, "_call", monkeypatch)
     traced = torch.jit.trace(fast, x, check_trace=False)
     assert "copy_" not in str(traced.inlined_graph)
     with BaseTorchFunctionMode():
@@ -396,15 +408,12 @@ def test_no_replay_where_operators_are_recorded(
 
 @pytest.mark.parametrize("backend", ["graph"], indirect=True)
 def test_another_mode_costs_one_replay(
-    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+    backend: ModuleType, learned: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Modes are looked at while the GPU works: where they are others a replay was for nothing, but not in each call."""
-    model, x = Model().eval(), torch.randn(4, 8)
-    fast = backend.optimize(model)
-    settle(backend, fast, model, x)
-    replays = count_replays(backend, monkeypatch)
-    # As where nothing can be learned of the calls in that mode.
-    monkeypatch.setattr(backend.Front, "_compiled", lambda self, args, kwargs: self.model(*args))
+    model, fast, x = learned
+    replays = count_calls(backend, "_call", monkeypatch)
+    learn_nothing(backend, monkeypatch)
     with torch.enable_grad():
         results = [fast(x) for _ in range(4)]
     assert all(result.requires_grad for result in results)
@@ -416,32 +425,24 @@ def test_another_mode_costs_one_replay(
 
 @pytest.mark.parametrize("backend", ["graph"], indirect=True)
 def test_nothing_is_captured_in_another_mode(
-    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+    backend: ModuleType, learned: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would be replayed once the mode is again what it was."""
-    model, x = Model().eval(), torch.randn(4, 8)
-    fast = backend.optimize(model)
-    settle(backend, fast, model, x)
-    recorded: list[bool] = []
-    own = backend.CapturedGraph._record
-
-    def record(self: Any, *args: Any) -> Any:
-        recorded.append(torch.are_deterministic_algorithms_enabled())
-        return own(self, *args)
-
-    monkeypatch.setattr(backend.CapturedGraph, "_record", record)
+    model, fast, x = learned
+    captures = count_calls(backend, "_record", monkeypatch)
     other = x.clone()
     agree(backend, fast, model, other)
-    monkeypatch.setattr(backend.Front, "_compiled", lambda self, args, kwargs: self.model(*args))
+    learn_nothing(backend, monkeypatch)
     torch.use_deterministic_algorithms(True)
     try:
         # The second one at that address, of which one reads the input where it is.
         agree(backend, fast, model, other)
     finally:
         torch.use_deterministic_algorithms(False)
+    assert not captures
     for _ in range(2):
         agree(backend, fast, model, other)
-    assert recorded == [False]
+    assert len(captures) == 1
 
 
 class Clipped(nn.Module):

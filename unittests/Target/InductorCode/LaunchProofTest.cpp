@@ -389,29 +389,70 @@ TEST(LaunchProof, ScattersCountFromTheEnd) {
   }
 }
 
-// What is read where data says, of which no value is known, goes into what is
-// stored: without it the store's node was guessed, and the next kernel, which
-// adds again, had that addition as its input.
-TEST(LaunchProof, WhatDataLeadsToIsRead) {
-  std::string first = cppKernel(
+/// A kernel that scatters places by `i`, gathers `t` at what that left, and
+/// adds `e`: it stores the temporary `stored`, and the exponential of the sum.
+std::string scatteringKernel(StringRef stored) {
+  return cppKernel(
       "k",
       "'const int64_t*', 'const float*', 'const float*', 'int64_t*', "
       "'float*', 'float*'",
       "const int64_t* in_ptr0, const float* in_ptr1, const float* in_ptr2, "
       "int64_t* out_ptr0, float* out_ptr1, float* out_ptr2",
-      "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
-      "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
-      "    auto tmp1 = x0;\n"
-      "    auto tmp2 = c10::convert<int64_t>(tmp1);\n"
-      "    out_ptr0[static_cast<int64_t>(tmp0)] = tmp2;\n  }\n"
-      "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
-      "    auto tmp0 = out_ptr0[static_cast<int64_t>(x0)];\n"
-      "    auto tmp1 = in_ptr1[static_cast<int64_t>(tmp0)];\n"
-      "    auto tmp2 = in_ptr2[static_cast<int64_t>(x0)];\n"
-      "    auto tmp3 = float(tmp1 + tmp2);\n"
-      "    auto tmp4 = std::exp(tmp3);\n"
-      "    out_ptr1[static_cast<int64_t>(x0)] = tmp1;\n"
-      "    out_ptr2[static_cast<int64_t>(x0)] = tmp4;\n  }\n");
+      ("  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+       "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+       "    auto tmp1 = x0;\n"
+       "    auto tmp2 = c10::convert<int64_t>(tmp1);\n"
+       "    out_ptr0[static_cast<int64_t>(tmp0)] = tmp2;\n  }\n"
+       "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
+       "    auto tmp0 = out_ptr0[static_cast<int64_t>(x0)];\n"
+       "    auto tmp1 = in_ptr1[static_cast<int64_t>(tmp0)];\n"
+       "    auto tmp2 = in_ptr2[static_cast<int64_t>(x0)];\n"
+       "    auto tmp3 = float(tmp1 + tmp2);\n"
+       "    auto tmp4 = std::exp(tmp3);\n"
+       "    out_ptr1[static_cast<int64_t>(x0)] = " +
+       stored + ";\n    out_ptr2[static_cast<int64_t>(x0)] = tmp4;\n  }\n")
+          .str());
+}
+
+/// The call of that kernel, as launch k:1, and of another one, "l", of what it
+/// stores; `handle` stands before that.
+std::string scatteringCall(const std::string &handle) {
+  return call("    i, t, e = args\n"
+              "    buf0 = empty_strided_cpu((4, ), (1, ), torch.int64)\n"
+              "    buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+              "    buf2 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+              "    # [Provenance debug handles] k:1\n"
+              "    k(i, t, e, buf0, buf1, buf2)\n"
+              "    buf3 = empty_strided_cpu((4, ), (1, ), torch.float32)\n" +
+              handle +
+              "    l(buf1, e, buf3)\n"
+              "    return (buf2, buf3)\n");
+}
+
+/// The nodes of that kernel, and what PyTorch records of it.
+constexpr StringLiteral kScatteringNodes =
+    "    def forward(self, i: \"i64[4]\", t: \"f32[4]\", e: \"f32[4]\"):\n"
+    "        empty: \"i64[4]\" = torch.ops.aten.full.default([4], 0)\n"
+    "        iota: \"i64[4]\" = torch.ops.prims.iota.default(4, start = 0, "
+    "step = 1, dtype = torch.int64)\n"
+    "        index_put: \"i64[4]\" = "
+    "torch.ops.aten.index_put.default(empty, [i], iota)\n"
+    "        index: \"f32[4]\" = torch.ops.aten.index.Tensor(t, "
+    "[index_put])\n"
+    "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(index, e)\n"
+    "        exp: \"f32[4]\" = torch.ops.aten.exp.default(add)\n";
+
+Provenance scatteringRecord() {
+  Provenance provenance;
+  provenance.kernelToPost["k:1"] = {"empty", "iota", "index_put",
+                                    "index", "add",  "exp"};
+  return provenance;
+}
+
+// What is read where data says, of which no value is known, goes into what is
+// stored: without it the store's node was guessed, and the next kernel, which
+// adds again, had that addition as its input.
+TEST(LaunchProof, WhatDataLeadsToIsRead) {
   std::string second =
       cppKernel("l", "'const float*', 'const float*', 'float*'",
                 "const float* in_ptr0, const float* in_ptr1, float* out_ptr0",
@@ -421,34 +462,14 @@ TEST(LaunchProof, WhatDataLeadsToIsRead) {
                 "    auto tmp2 = float(tmp0 + tmp1);\n"
                 "    auto tmp3 = std::tanh(tmp2);\n"
                 "    out_ptr0[static_cast<int64_t>(x0)] = tmp3;\n  }\n");
-  Provenance provenance;
-  provenance.kernelToPost["k:1"] = {"empty", "iota", "index_put",
-                                    "index", "add",  "exp"};
+  Provenance provenance = scatteringRecord();
   provenance.kernelToPost["l:2"] = {"add", "tanh"};
   Program program(
-      first + second +
-          call("    i, t, e = args\n"
-               "    buf0 = empty_strided_cpu((4, ), (1, ), torch.int64)\n"
-               "    buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
-               "    buf2 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
-               "    # [Provenance debug handles] k:1\n"
-               "    k(i, t, e, buf0, buf1, buf2)\n"
-               "    buf3 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
-               "    # [Provenance debug handles] l:2\n"
-               "    l(buf1, e, buf3)\n"
-               "    return (buf2, buf3)\n"),
-      "    def forward(self, i: \"i64[4]\", t: \"f32[4]\", e: \"f32[4]\"):\n"
-      "        empty: \"i64[4]\" = torch.ops.aten.full.default([4], 0)\n"
-      "        iota: \"i64[4]\" = torch.ops.prims.iota.default(4, start = 0, "
-      "step = 1, dtype = torch.int64)\n"
-      "        index_put: \"i64[4]\" = "
-      "torch.ops.aten.index_put.default(empty, [i], iota)\n"
-      "        index: \"f32[4]\" = torch.ops.aten.index.Tensor(t, "
-      "[index_put])\n"
-      "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(index, e)\n"
-      "        exp: \"f32[4]\" = torch.ops.aten.exp.default(add)\n"
-      "        tanh: \"f32[4]\" = torch.ops.aten.tanh.default(add)\n"
-      "        return (exp, tanh)\n",
+      scatteringKernel("tmp1") + second +
+          scatteringCall("    # [Provenance debug handles] l:2\n"),
+      kScatteringNodes.str() +
+          "        tanh: \"f32[4]\" = torch.ops.aten.tanh.default(add)\n"
+          "        return (exp, tanh)\n",
       std::move(provenance));
   EXPECT_EQ(program.nodes(0), "empty iota index_put index add exp");
   EXPECT_EQ(program.nodes(1), "add tanh");
@@ -562,25 +583,6 @@ TEST(LaunchProof, PlacesInOtherLayoutsAreThoseOfMemory) {
 // Two values that both come from what a scatter left: without its own value
 // neither had one, and the last was taken for the first.
 TEST(LaunchProof, WhatAScatterLeftIsReadBack) {
-  std::string kernel =
-      cppKernel("k",
-                "'const int64_t*', 'const float*', 'const float*', "
-                "'int64_t*', 'float*', 'float*'",
-                "const int64_t* in_ptr0, const float* in_ptr1, const float* "
-                "in_ptr2, int64_t* out_ptr0, float* out_ptr1, float* out_ptr2",
-                "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
-                "    auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
-                "    auto tmp1 = x0;\n"
-                "    auto tmp2 = c10::convert<int64_t>(tmp1);\n"
-                "    out_ptr0[static_cast<int64_t>(tmp0)] = tmp2;\n  }\n"
-                "  for(int64_t x0=0; x0<4; x0+=1)\n  {\n"
-                "    auto tmp0 = out_ptr0[static_cast<int64_t>(x0)];\n"
-                "    auto tmp1 = in_ptr1[static_cast<int64_t>(tmp0)];\n"
-                "    auto tmp2 = in_ptr2[static_cast<int64_t>(x0)];\n"
-                "    auto tmp3 = float(tmp1 + tmp2);\n"
-                "    auto tmp4 = std::exp(tmp3);\n"
-                "    out_ptr1[static_cast<int64_t>(x0)] = tmp3;\n"
-                "    out_ptr2[static_cast<int64_t>(x0)] = tmp4;\n  }\n");
   std::string later =
       cppKernel("l", "'const float*', 'const float*', 'float*'",
                 "const float* in_ptr0, const float* in_ptr1, float* out_ptr0",
@@ -589,34 +591,13 @@ TEST(LaunchProof, WhatAScatterLeftIsReadBack) {
                 "    auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
                 "    auto tmp2 = float(tmp0 * tmp1);\n"
                 "    out_ptr0[static_cast<int64_t>(x0)] = tmp2;\n  }\n");
-  Provenance provenance;
-  provenance.kernelToPost["k:1"] = {"empty", "iota", "index_put",
-                                    "index", "add",  "exp"};
   Program program(
-      kernel + later +
-          call("    i, t, e = args\n"
-               "    buf0 = empty_strided_cpu((4, ), (1, ), torch.int64)\n"
-               "    buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
-               "    buf2 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
-               "    # [Provenance debug handles] k:1\n"
-               "    k(i, t, e, buf0, buf1, buf2)\n"
-               "    buf3 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
-               "    l(buf1, e, buf3)\n"
-               "    return (buf2, buf3)\n"),
-      "    def forward(self, i: \"i64[4]\", t: \"f32[4]\", e: \"f32[4]\"):\n"
-      "        empty: \"i64[4]\" = torch.ops.aten.full.default([4], 0)\n"
-      "        iota: \"i64[4]\" = torch.ops.prims.iota.default(4, start = 0, "
-      "step = 1, dtype = torch.int64)\n"
-      "        index_put: \"i64[4]\" = "
-      "torch.ops.aten.index_put.default(empty, [i], iota)\n"
-      "        index: \"f32[4]\" = torch.ops.aten.index.Tensor(t, "
-      "[index_put])\n"
-      "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(index, e)\n"
-      "        exp: \"f32[4]\" = torch.ops.aten.exp.default(add)\n"
-      "        mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(exp, e)\n"
-      "        mul_1: \"f32[4]\" = torch.ops.aten.mul.Tensor(add, e)\n"
-      "        return (exp, mul, mul_1)\n",
-      std::move(provenance));
+      scatteringKernel("tmp3") + later + scatteringCall(""),
+      kScatteringNodes.str() +
+          "        mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(exp, e)\n"
+          "        mul_1: \"f32[4]\" = torch.ops.aten.mul.Tensor(add, e)\n"
+          "        return (exp, mul, mul_1)\n",
+      scatteringRecord());
   EXPECT_EQ(program.nodes(1), "mul_1");
   EXPECT_TRUE(program.isHigh(0) && program.isHigh(1));
 }
