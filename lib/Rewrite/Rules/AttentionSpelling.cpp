@@ -5,6 +5,7 @@
 #include "AttentionSpelling.h"
 
 #include "opprof/Analysis/Structure/PatternConditions.h"
+#include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/Schema.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -65,14 +66,6 @@ static SmallVector<Attribute> getSizes(Value value) {
 static bool isOne(Attribute size) {
   auto number = dyn_cast_or_null<IntegerAttr>(size);
   return number && number.getInt() == 1;
-}
-
-static std::optional<double> getNumber(Attribute attribute) {
-  if (auto number = dyn_cast_or_null<FloatAttr>(attribute))
-    return number.getValueAsDouble();
-  if (auto number = dyn_cast_or_null<IntegerAttr>(attribute))
-    return static_cast<double>(number.getInt());
-  return std::nullopt;
 }
 
 BlockArgument opprof::rewrite::getLifted(Value value) {

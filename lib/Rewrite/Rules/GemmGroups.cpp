@@ -16,12 +16,7 @@ using namespace opprof::rewrite;
 
 /// True for an argument that is absent or 1, as addmm's factors have to be.
 static bool isOne(Attribute factor) {
-  if (!factor)
-    return true;
-  if (auto integer = dyn_cast<IntegerAttr>(factor))
-    return integer.getInt() == 1;
-  auto number = dyn_cast<FloatAttr>(factor);
-  return number && number.getValueAsDouble() == 1.0;
+  return !factor || getNumber(factor) == 1;
 }
 
 static bool isStaticTensor(Value value, unsigned minRank, unsigned maxRank) {

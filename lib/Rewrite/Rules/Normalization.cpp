@@ -10,6 +10,8 @@
 #include "opprof/Rewrite/ScriptOffers.h"
 #include "opprof/Support/Units.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace opprof;
 using namespace opprof::fx;
@@ -25,19 +27,12 @@ static Value getSelf(NodeOp node) {
   return node->getNumOperands() > 0 ? node->getOperand(0) : Value();
 }
 
-static bool isNumber(Attribute attribute, double number) {
-  if (auto real = dyn_cast_or_null<FloatAttr>(attribute))
-    return real.getValueAsDouble() == number;
-  auto whole = dyn_cast_or_null<IntegerAttr>(attribute);
-  return whole && static_cast<double>(whole.getInt()) == number;
-}
-
 /// What is squared in `node`; null where nothing is.
 static Value getSquared(NodeOp node) {
   StringRef target = node ? node.getTarget() : "";
   if (target == "aten.square.default" ||
       (target == "aten.pow.Tensor_Scalar" &&
-       isNumber(node.getArgument("exponent"), 2)))
+       getNumber(node.getArgument("exponent")) == 2))
     return getSelf(node);
   bool isProduct = target == "aten.mul.Tensor" && node->getNumOperands() == 2;
   return isProduct && node->getOperand(0) == node->getOperand(1)
@@ -73,8 +68,8 @@ static Value getNormalizedByRoot(NodeOp node) {
   StringRef target = node.getTarget();
   bool isRoot = target == "aten.rsqrt.default" || target == "aten.sqrt.default";
   if (target == "aten.pow.Tensor_Scalar")
-    isRoot = isNumber(node.getArgument("exponent"), 0.5) ||
-             isNumber(node.getArgument("exponent"), -0.5);
+    isRoot =
+        std::abs(getNumber(node.getArgument("exponent")).value_or(0)) == 0.5;
   bool isFactor =
       llvm::any_of(node.getResult().getUsers(), [](Operation *user) {
         auto used = dyn_cast<NodeOp>(user);

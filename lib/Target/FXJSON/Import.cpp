@@ -6,15 +6,13 @@
 #include "Tables.h"
 #include "ValueReader.h"
 
+#include "opprof/Dialect/FX/IR/ArgumentForms.h"
 #include "opprof/Dialect/FX/IR/GraphBuilder.h"
 #include "opprof/Support/ReadingLimits.h"
 #include "opprof/Target/FXJSON/FXJSON.h"
 
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
-
-#include <limits>
 
 using namespace mlir;
 using namespace opprof::fx;
@@ -453,18 +451,11 @@ static Attribute readConstant(Attribute value) {
   if (isa<IntegerAttr, FloatAttr>(value))
     return value;
   auto members = dyn_cast<DictionaryAttr>(value);
-  auto text = members ? members.getAs<StringAttr>("float") : nullptr;
-  if (!text || members.size() != 1)
-    return {};
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  double number = llvm::StringSwitch<double>(text.getValue())
-                      .Case("inf", kInfinity)
-                      .Case("-inf", -kInfinity)
-                      .Case("nan", std::numeric_limits<double>::quiet_NaN())
-                      .Default(0);
-  return number == 0
-             ? Attribute()
-             : FloatAttr::get(Float64Type::get(value.getContext()), number);
+  StringRef key = stringifyArgumentForm(ArgumentForm::Float);
+  Attribute text = members && members.size() == 1 ? members.get(key) : nullptr;
+  // The caller says what is wrong.
+  return text ? makeArgument(ArgumentForm::Float, text, [](const Twine &) {})
+              : Attribute();
 }
 
 bool Importer::addInput(Attribute value) {

@@ -32,6 +32,14 @@ void opprof::fx::walkLeaves(Attribute argument,
   }
 }
 
+std::optional<double> opprof::fx::getNumber(Attribute argument) {
+  if (auto number = dyn_cast_or_null<FloatAttr>(argument))
+    return number.getValueAsDouble();
+  if (auto number = dyn_cast_or_null<IntegerAttr>(argument))
+    return static_cast<double>(number.getInt());
+  return std::nullopt;
+}
+
 unsigned opprof::fx::countValues(Attribute argument) {
   unsigned count = 0;
   walkLeaves(argument, [&](Attribute leaf) { count += isa<ValueAttr>(leaf); });

@@ -35,6 +35,10 @@ void walkLeaves(mlir::Attribute argument,
 /// The number of #fx.value leaves in `argument`.
 unsigned countValues(mlir::Attribute argument);
 
+/// The number that an argument is, whole or not; none for anything else, or
+/// where there is no argument.
+std::optional<double> getNumber(mlir::Attribute argument);
+
 /// A copy of `argument` whose leaves are what `replace` makes of them.
 mlir::Attribute
 mapLeaves(mlir::Attribute argument,
