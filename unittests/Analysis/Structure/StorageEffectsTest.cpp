@@ -121,8 +121,9 @@ TEST(StorageEffects, NormalizationsInTrainingRenewTheirStatistics) {
   EXPECT_EQ(training.findWriteOfInput(), "n");
   EXPECT_EQ(inference.findWriteOfInput(), "");
   // Which the mark of a graph says too.
-  EXPECT_FALSE(training.graph.isFunctional());
-  EXPECT_TRUE(inference.graph.isFunctional());
+  SymbolTableCollection symbols;
+  EXPECT_FALSE(training.graph.isFunctional(symbols));
+  EXPECT_TRUE(inference.graph.isFunctional(symbols));
 }
 
 TEST(StorageEffects, WhatNothingIsKnownOfWritesEverything) {

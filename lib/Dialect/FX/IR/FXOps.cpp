@@ -1,7 +1,5 @@
 // Operations of the fx dialect: syntax, verifiers, memory effects.
 
-#include "FunctionalGraphs.h"
-
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 #include "opprof/Dialect/FX/IR/Provenance.h"
@@ -323,11 +321,6 @@ LogicalResult GraphOp::verifyRegions() {
       if (!namesGraphs(node) && node.mayWrite())
         return emitWritesInFunctional(node);
   return success();
-}
-
-bool GraphOp::isFunctional() {
-  SymbolTableCollection symbols;
-  return fx::isFunctional(*this, symbols);
 }
 
 OutputOp GraphOp::getOutput() {
@@ -1060,8 +1053,8 @@ static bool mayWriteAnything(NodeOp node, SymbolTableCollection &symbols) {
   });
 }
 
-bool opprof::fx::isFunctional(GraphOp graph, SymbolTableCollection &symbols) {
-  return llvm::none_of(graph.getBlock(), [&](Operation &op) {
+bool GraphOp::isFunctional(SymbolTableCollection &symbols) {
+  return llvm::none_of(getBlock(), [&](Operation &op) {
     if (auto node = dyn_cast<NodeOp>(op))
       return mayWriteAnything(node, symbols);
     if (auto call = dyn_cast<CallOp>(op)) {

@@ -2,8 +2,6 @@
 
 #include "opprof/Dialect/FX/IR/GraphBuilder.h"
 
-#include "FunctionalGraphs.h"
-
 #include "opprof/Dialect/FX/IR/Arguments.h"
 #include "opprof/Dialect/FX/IR/FX.h"
 
@@ -88,7 +86,7 @@ OwningOpRef<ModuleOp> ModuleBuilder::finish() {
   SymbolTableCollection symbols;
   // Subgraphs come after the graphs that call them.
   for (Operation &op : llvm::reverse(*module->getBody()))
-    if (auto graph = cast<GraphOp>(op); isFunctional(graph, symbols))
+    if (auto graph = cast<GraphOp>(op); graph.isFunctional(symbols))
       graph.setFunctional(true);
   return std::move(module);
 }

@@ -68,8 +68,9 @@ def FX_GraphOp : FX_Op<"graph", [
     ::mlir::Block &getBlock() { return getBody().front(); }
     OutputOp getOutput();
     /// True where no node may write storage. Costs a walk; importers put the
-    /// answer into `functional`.
-    bool isFunctional();
+    /// answer into `functional`. `symbols` is for the graphs that nodes name:
+    /// to look each up alone takes time with the square of their number.
+    bool isFunctional(::mlir::SymbolTableCollection &symbols);
     /// The name of the input at `index`, from `fx.name` or its location.
     ::llvm::StringRef getInputName(unsigned index);
     /// Its `fx.kind`: user_input where nothing is said.
