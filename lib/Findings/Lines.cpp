@@ -668,14 +668,19 @@ static uint64_t longestRun(const Context &context, const Line &line,
 static constexpr StringLiteral kAddsGradient =
     "torch::autograd::AccumulateGrad";
 
-/// The sizes of what an operator is called on, as they were recorded; empty
-/// where they were not, or it has none.
-static StringRef firstSizes(const Context &context, const Activity &kernel) {
-  StringRef dims =
-      kernel.op ? context.profile.operators[*kernel.op].inputDims : StringRef();
-  return dims.consume_front("[[")
-             ? dims.take_until([](char c) { return c == ']'; })
-             : "";
+/// The sizes of the first tensors of operators, as they were recorded; of those
+/// that have none nothing.
+static std::set<std::vector<int64_t>>
+firstSizes(const Context &context, const std::set<uint32_t> &operators) {
+  std::set<std::vector<int64_t>> sizes;
+  for (uint32_t op : operators) {
+    std::vector<trace::InputShape> inputs =
+        trace::readInputShapes(context.profile.operators[op].inputDims);
+    if (!inputs.empty() && !inputs[0].isList && !inputs[0].tensors.empty() &&
+        !inputs[0].tensors[0].empty())
+      sizes.insert(inputs[0].tensors[0]);
+  }
+  return sizes;
 }
 
 /// Whether most sizes that a loop in the forward pass goes over are those of
@@ -683,14 +688,16 @@ static StringRef firstSizes(const Context &context, const Activity &kernel) {
 /// sizes are known.
 static bool goesOverParameters(const Context &context,
                                ArrayRef<const Activity *> loop) {
-  std::set<StringRef> gradients, own;
+  std::set<uint32_t> ofGradients, ofLoop;
   for (const Activity *kernel : context.kernels)
-    if (nameOf(*kernel) == kAddsGradient)
-      gradients.insert(firstSizes(context, *kernel));
+    if (kernel->op && nameOf(*kernel) == kAddsGradient)
+      ofGradients.insert(*kernel->op);
   for (const Activity *kernel : loop)
-    if (StringRef sizes = firstSizes(context, *kernel); !sizes.empty())
-      own.insert(sizes);
-  return own.empty() || 2 * llvm::count_if(own, [&](StringRef sizes) {
+    if (kernel->op)
+      ofLoop.insert(*kernel->op);
+  auto gradients = firstSizes(context, ofGradients);
+  auto own = firstSizes(context, ofLoop);
+  return own.empty() || 2 * llvm::count_if(own, [&](const auto &sizes) {
                           return gradients.count(sizes) > 0;
                         }) > static_cast<int64_t>(own.size());
 }
