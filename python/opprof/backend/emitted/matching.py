@@ -27,10 +27,6 @@ class Nearest:
     differs: str = ""
     node: str = ""
 
-    def note(self, matched: int, candidate: fx.Node, differs: str) -> None:
-        if matched > self.matched:
-            self.matched, self.differs, self.node = matched, differs, candidate.name
-
     def text(self, lines: Mapping[str, str]) -> str:
         """What differs and where, with the node's line in the program where `lines` has it."""
         if not self.node:
@@ -76,12 +72,13 @@ def find_places(
     rewrite: Rewrite, graph: fx.GraphModule, nearest: Nearest | None = None
 ) -> list[Place]:
     """The places of the pattern that share no node, in the order of the node for the first result."""
+    nearest = nearest or Nearest()
     order = {node: position for position, node in enumerate(graph.graph.nodes)}
     effects = Effects(graph)
     places: list[Place] = []
     taken: set[fx.Node] = set()
     for node in graph.graph.nodes:
-        place = _Search(rewrite, order, effects, taken, nearest or Nearest()).start(node)
+        place = _Search(rewrite, order, effects, taken, nearest).start(node)
         if place:
             places.append(place)
             taken.update(place.nodes)
@@ -236,25 +233,28 @@ class _Search:
         if candidate.op != node.op or candidate.target != node.target:
             # Every node is another one than the first that is looked for.
             return bool(state.matched) and self._refuse(
-                state, candidate, f"{_shown(candidate)} is where the pattern has {_shown(node)},"
+                state, candidate, "{} is where the pattern has {},", candidate, node
             )
         if not same_arguments(normalized_arguments(node), normalized_arguments(candidate), pairs):
             return self._refuse(
-                state, candidate, f"{_shown(node)} has other arguments than in the pattern"
+                state, candidate, "{} has other arguments than in the pattern", node
             )
         for value, other in [*pairs, (node, candidate)]:
             if not self._bind(state, value, other):
                 which = "gives" if value is node else "takes"
                 return self._refuse(
-                    state,
-                    candidate,
-                    f"{_shown(node)} {which} something else than in the pattern",
+                    state, candidate, "{} {} something else than in the pattern", node, which
                 )
         state.matched.add(candidate)
         return True
 
-    def _refuse(self, state: _State, candidate: fx.Node, differs: str) -> bool:
-        self.nearest.note(len(state.matched), candidate, differs)
+    def _refuse(self, state: _State, candidate: fx.Node, differs: str, *parts: Any) -> bool:
+        """Notes what differs where more of the pattern was found than anywhere before; most nodes are refused, and cost no text."""
+        near = self.nearest
+        if len(state.matched) > near.matched:
+            shown = [_shown(part) if isinstance(part, fx.Node) else part for part in parts]
+            near.matched, near.node = len(state.matched), candidate.name
+            near.differs = differs.format(*shown)
         return False
 
     def _bind(self, state: _State, value: Any, other: Any) -> bool:
@@ -284,7 +284,7 @@ class _Search:
         for name, expected in self.rewrite.place:
             if not PLACE_CHECKS[name](place, expected):
                 wanted = (PLACE_CHECKS[name].__doc__ or name).split(".")[0]
-                self._refuse(state, nodes[0], f"all of it is there, but not so: {wanted},")
+                self._refuse(state, nodes[0], "all of it is there, but not so: {},", wanted)
                 return None
         return place
 
