@@ -136,8 +136,6 @@ class CapturedGraph:
             self.mark()
 
     def _on_device(self) -> contextlib.AbstractContextManager[Any]:
-        if torch.cuda.current_device() == self.device.index:
-            return contextlib.nullcontext()
         return torch.cuda.device(self.device)
 
     def _prepare(self, inputs: Sequence[torch.Tensor]) -> None:
@@ -206,7 +204,7 @@ class CapturedGraph:
         index = self.device.index
         if torch._C._cuda_getDevice() == index:
             return self._call(inputs, torch._C._cuda_getCurrentRawStream(index), may_record)
-        with torch.cuda.device(self.device):
+        with self._on_device():
             return self._call(inputs, torch._C._cuda_getCurrentRawStream(index), may_record)
 
     def _call(

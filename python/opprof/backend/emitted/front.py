@@ -283,7 +283,7 @@ class Shortcut:
             self._doubts_modes = not holds
             if not holds:
                 return False
-        return self._stopping is None or self._is_safe()
+        return self._is_safe()
 
     def call(self, leaves: Sequence[Any], *, hand_out: bool) -> tuple[bool, Any]:
         """Whether the program's result is the model's, and that."""

@@ -7,7 +7,7 @@ import dataclasses
 import types
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, compress
+from itertools import chain
 from operator import getitem, is_
 from typing import Any
 
@@ -180,33 +180,29 @@ class Watch:
             return id(value) not in others
 
         own = copy.copy(self)
-        own._empty = list(filter(counts, self._empty))
-        own._filled = list(filter(counts, self._filled))
-        own._objects = list(filter(counts, self._objects))
-        kept = [counts(value) for value in [*self._filled, *self._objects]]
+        own._dicts = {key: value for key, value in self._dicts.items() if counts(value)}
+        own._typed = {key: value for key, value in self._typed.items() if counts(value)}
         # What classes have otherwise counts after the replay.
-        keyed = [not isinstance(value, types.MappingProxyType) for value in self._keyed]
-        own._keyed = list(compress(self._keyed, keyed))
-        own._was = list(compress(self._was, [*kept, *keyed]))
-        count = len(self._item_owners)
-        items = [
-            (owner, key, value)
-            for owner, key, value in zip(
-                self._item_owners, self._item_keys, self._expected[:count], strict=True
-            )
-            if not isinstance(value, types.ModuleType) and not _is_pytorch(owner.get("__name__"))
-        ]
-        attributes = [
-            (owner, name, value)
-            for owner, name, value in zip(
-                self._attribute_owners, self._attribute_names, self._expected[count:], strict=True
-            )
-            if not _is_pytorch(getattr(owner, "__module__", None))
-        ]
-        own._item_owners, own._item_keys = [o for o, _, _ in items], [k for _, k, _ in items]
-        own._attribute_owners = [owner for owner, _, _ in attributes]
-        own._attribute_names = [name for _, name, _ in attributes]
-        own._expected = [value for _, _, value in [*items, *attributes]]
+        own._key_owners = {
+            key: value
+            for key, value in self._key_owners.items()
+            if not isinstance(value, types.MappingProxyType)
+        }
+        own._items = {
+            place: item
+            for place, item in self._items.items()
+            if not isinstance(item[2], types.ModuleType)
+            and not _is_pytorch(item[0].get("__name__"))
+        }
+        own._attributes = {
+            place: attribute
+            for place, attribute in self._attributes.items()
+            if not _is_pytorch(getattr(attribute[0], "__module__", None))
+        }
+        own._settle()
+        # It is as of now.
+        if not self.holds():
+            raise Unknown("the model changed while it was looked at")
         return own
 
     def knows(self, container: Any) -> bool:
