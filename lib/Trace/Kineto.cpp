@@ -1082,9 +1082,8 @@ static StringRef nameOtherFormat(StringRef text) {
   if (lines.size() > 1 && lines[0].contains(',') &&
       lines[0].count(',') == lines[1].count(','))
     return "a table of values (CSV) of a kind that is not read; of tables "
-           "those "
-           "of Nsight Compute are, which ncu --import REPORT --csv --page raw "
-           "prints";
+           "those of Nsight Compute are, which ncu --import REPORT --csv "
+           "--page raw prints";
   return "";
 }
 
@@ -1178,8 +1177,8 @@ Error Reader::checkFormat() {
     trace.notes.push_back(
         "recorded in a worker of a DataLoader: what it computes are samples, "
         "and it is idle where it reads them or has loaded enough ahead; "
-        "whether "
-        "the program waits for it is in the trace of the main process");
+        "whether the program waits for it is in the trace of the main "
+        "process");
   otherTool = nameOtherTool(StringRef(base, size));
   if (StringRef format = nameOtherFormat(StringRef(base, size));
       !format.empty())
