@@ -562,7 +562,7 @@ void Exporter::writeBlock(OStream &json, Block &block,
 /// A call of a partition, as an invoke_subgraph node, and a getitem node for
 /// each of its results.
 void Exporter::writeCall(OStream &json, CallOp call, GraphNames &names) {
-  StringRef label = getNodeName(call.getLoc());
+  StringRef label = getNodeName(call);
   std::string name =
       names.claim(((label.empty() ? call.getCallee() : label) + "_call").str())
           .str();

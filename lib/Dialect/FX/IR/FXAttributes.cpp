@@ -12,6 +12,7 @@
 using namespace mlir;
 using namespace opprof::fx;
 
+#include "opprof/Dialect/FX/IR/FXAttrInterfaces.cpp.inc"
 #include "opprof/Dialect/FX/IR/FXEnums.cpp.inc"
 
 #define GET_ATTRDEF_CLASSES

@@ -73,9 +73,7 @@ Places Flattener::flatten(CallOp call) {
     return {};
   Places places = flatten(callee);
 
-  ArrayAttr instance;
-  if (DictionaryAttr metadata = getMetadata(call.getLoc()))
-    instance = metadata.getAs<ArrayAttr>(kInstanceKey);
+  ArrayAttr instance = getInstance(call.getLoc());
   size_t numNodes = llvm::count_if(
       places, [](const auto &place) { return place.second.node; });
   // A callee that has been rewritten since has nodes of its own.

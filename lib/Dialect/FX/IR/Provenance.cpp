@@ -1,6 +1,8 @@
 // Reading and making the locations that hold a node's origin.
 
 #include "opprof/Dialect/FX/IR/Provenance.h"
+#include "opprof/Dialect/FX/IR/FXAttributes.h"
+#include "opprof/Dialect/FX/IR/NodeSymbols.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -82,6 +84,15 @@ Location opprof::fx::getNodeLocation(StringAttr name, DictionaryAttr metadata,
   return NameLoc::get(name, child);
 }
 
+Location opprof::fx::getInstanceLocation(Location place, ArrayAttr instance) {
+  return FusedLoc::get({place}, instance, place.getContext());
+}
+
+ArrayAttr opprof::fx::getInstance(Location location) {
+  auto fused = dyn_cast<FusedLoc>(location);
+  return fused ? dyn_cast_or_null<ArrayAttr>(fused.getMetadata()) : ArrayAttr();
+}
+
 StringRef opprof::fx::getNodeName(Location location) {
   if (auto name = dyn_cast<NameLoc>(location))
     return name.getName();
@@ -89,6 +100,16 @@ StringRef opprof::fx::getNodeName(Location location) {
     for (Location part : fused.getLocations())
       if (isa<NameLoc>(part))
         return getNodeName(part);
+  return "";
+}
+
+StringRef opprof::fx::getNodeName(Operation *op) {
+  StringRef name = getNodeName(op->getLoc());
+  if (!name.empty() || !isCall(op))
+    return name;
+  for (NamedAttribute attribute : op->getDiscardableAttrs())
+    if (auto label = dyn_cast<LabelAttrInterface>(attribute.getValue()))
+      return label.getLabel();
   return "";
 }
 

@@ -36,9 +36,8 @@ static Renaming getRenaming(CallOp call) {
 /// Puts the nodes of `callee` in the place of `call`.
 static void inlineCall(CallOp call, GraphOp callee) {
   OpBuilder builder(call);
-  ArrayAttr instance, attributes, types, arguments;
-  if (DictionaryAttr metadata = getMetadata(call.getLoc()))
-    instance = metadata.getAs<ArrayAttr>(kInstanceKey);
+  ArrayAttr instance = getInstance(call.getLoc());
+  ArrayAttr attributes, types, arguments;
   attributes = call->getAttrOfType<ArrayAttr>(kInstanceAttributesAttr);
   types = call->getAttrOfType<ArrayAttr>(kInstanceTypesAttr);
   arguments = call->getAttrOfType<ArrayAttr>(kInstanceArgumentsAttr);

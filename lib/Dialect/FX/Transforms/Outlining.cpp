@@ -286,32 +286,28 @@ namespace {
 class CallMaker {
 public:
   explicit CallMaker(MLIRContext *context)
-      : context(context), instanceKey(StringAttr::get(context, kInstanceKey)),
-        partitionKey(
-            StringAttr::get(context, prof::ProfDialect::kPartitionAttr)) {}
+      : context(context), partitionKey(StringAttr::get(
+                              context, prof::ProfDialect::kPartitionAttr)) {}
 
   CallOp make(FlatSymbolRefAttr callee, const PartitionClass &repeated,
               const Partition &partition, StringRef label, prof::Role role);
 
 private:
-  Location getLocation(StringRef label, const Partition &partition);
+  Location getLocation(const Partition &partition);
   void addRenaming(const Renaming &renaming, NamedAttrList &attributes);
 
   MLIRContext *context;
-  StringAttr instanceKey, partitionKey;
+  StringAttr partitionKey;
 };
 } // namespace
 
-/// The location of the call: its label, the nodes that it stands for, and the
-/// user's line of the first of them.
-Location CallMaker::getLocation(StringRef label, const Partition &partition) {
+Location CallMaker::getLocation(const Partition &partition) {
   SmallVector<Attribute> instance;
   instance.reserve(partition.nodes.size());
   for (Operation *node : partition.nodes)
     instance.push_back(LocationAttr(node->getLoc()));
-  NamedAttribute entry(instanceKey, ArrayAttr::get(context, instance));
-  return getNodeLocation(context, label, DictionaryAttr::get(context, {entry}),
-                         getPlace(partition));
+  return getInstanceLocation(getPlace(partition),
+                             ArrayAttr::get(context, instance));
 }
 
 void CallMaker::addRenaming(const Renaming &renaming,
@@ -338,8 +334,8 @@ CallOp CallMaker::make(FlatSymbolRefAttr callee, const PartitionClass &repeated,
   SmallVector<Type> types;
   for (auto [node, result] : repeated.outputs)
     types.push_back(partition.nodes[node]->getResult(result).getType());
-  auto call = CallOp::create(builder, getLocation(label, partition), types,
-                             callee, ValueRange(partition.inputs),
+  auto call = CallOp::create(builder, getLocation(partition), types, callee,
+                             ValueRange(partition.inputs),
                              /*arg_attrs=*/nullptr, /*res_attrs=*/nullptr);
   NamedAttrList attributes;
   attributes.set(partitionKey, prof::PartitionAttr::get(context, label, role));

@@ -9,6 +9,7 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/TensorEncoding.h"
 
+#include "opprof/Dialect/FX/IR/FXAttrInterfaces.h.inc"
 #include "opprof/Dialect/FX/IR/FXEnums.h.inc"
 
 #define GET_TYPEDEF_CLASSES

@@ -38,8 +38,6 @@ inline constexpr llvm::StringLiteral kFromNodeKey = "from_node";
 /// The function of PyTorch's that the user's program called, as torch.export
 /// records it: [name of the call, type and name of the function].
 inline constexpr llvm::StringLiteral kTorchFunctionKey = "torch_fn";
-/// On a call: the locations of the nodes that it stands for.
-inline constexpr llvm::StringLiteral kInstanceKey = "instance";
 
 /// The location of the stack, or unknown where `frames` is empty; `frames`
 /// come outermost first, as Python prints them.
@@ -80,18 +78,22 @@ struct NodeOrigin {
 mlir::Location getNodeLocation(mlir::StringAttr name,
                                mlir::DictionaryAttr metadata,
                                mlir::Location stack);
-inline mlir::Location getNodeLocation(mlir::MLIRContext *context,
-                                      llvm::StringRef name,
-                                      mlir::DictionaryAttr metadata,
-                                      mlir::Location stack) {
-  return getNodeLocation(mlir::StringAttr::get(context, name), metadata, stack);
-}
+
+/// The location of a call of an outlined graph: where its first node lies, and
+/// as metadata the locations of all nodes that it stands for. Its label is that
+/// of its `prof.partition`. There are many calls, so nothing here is wrapped in
+/// another attribute.
+mlir::Location getInstanceLocation(mlir::Location place,
+                                   mlir::ArrayAttr instance);
+
+/// The locations of the nodes that a call at `location` stands for, or null.
+mlir::ArrayAttr getInstance(mlir::Location location);
 
 /// The node's name, or empty where the location has none.
 llvm::StringRef getNodeName(mlir::Location location);
-inline llvm::StringRef getNodeName(mlir::Operation *op) {
-  return getNodeName(op->getLoc());
-}
+
+/// The name of a node, or the label of a call, or empty.
+llvm::StringRef getNodeName(mlir::Operation *op);
 
 /// The metadata of a node's location, or null.
 mlir::DictionaryAttr getMetadata(mlir::Location location);

@@ -3,6 +3,7 @@
 #ifndef OPPROF_DIALECT_PROF_IR_PROF_H
 #define OPPROF_DIALECT_PROF_IR_PROF_H
 
+#include "opprof/Dialect/FX/IR/FXAttributes.h"
 #include "opprof/Support/Confidence.h"
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"

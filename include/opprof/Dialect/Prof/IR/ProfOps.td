@@ -3,6 +3,7 @@
 #ifndef OPPROF_DIALECT_PROF_IR_PROFOPS_TD
 #define OPPROF_DIALECT_PROF_IR_PROFOPS_TD
 
+include "opprof/Dialect/FX/IR/FXInterfaces.td"
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
@@ -58,7 +59,8 @@ def Prof_Role : I32EnumAttr<"Role", "what a partition is to its class", [
   let genSpecializedAttr = 0;
 }
 
-def Prof_PartitionAttr : AttrDef<Prof_Dialect, "Partition"> {
+def Prof_PartitionAttr : AttrDef<Prof_Dialect, "Partition", [
+    FX_LabelAttrInterface]> {
   let mnemonic = "partition";
   let summary = "what a partition is called, and whether it speaks for its class";
   let description = [{
