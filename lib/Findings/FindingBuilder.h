@@ -109,7 +109,8 @@ public:
   std::vector<profile::Finding> findings;
   /// What the program is longer for the kernel: on a CPU an operator's time and
   /// what the program takes to call the next one, which goes with it. Where the
-  /// system took the processor away meanwhile, that is no part of it.
+  /// system took the processor away meanwhile, that is no part of it, nor is
+  /// what recording took.
   int64_t spanOf(const profile::Activity &kernel) const {
     return isCPU ? spans[placeOf(kernel)] : kernel.durationNs;
   }

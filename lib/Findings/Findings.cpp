@@ -54,9 +54,11 @@ void Context::measureSpans() {
     const Activity *&last = lastOf[kernel->stream];
     if (last && last->step == kernel->step)
       spans[placeOf(*last)] += std::clamp<int64_t>(
-          kernel->startNs - last->endNs(), 0, kLongestCallNs);
+          kernel->startNs - last->endNs() - int64_t(last->recordingBesideNs), 0,
+          kLongestCallNs);
     last = kernel;
-    spans[placeOf(*kernel)] = kernel->durationNs;
+    spans[placeOf(*kernel)] =
+        std::max<int64_t>(kernel->durationNs - int64_t(kernel->recordingNs), 0);
     alike[{kernel->origin, kernel->op ? *kernel->op : ~uint32_t(0)}].push_back(
         placeOf(*kernel));
   }

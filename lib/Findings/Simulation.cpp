@@ -65,11 +65,13 @@ Simulation::Simulation(ArrayRef<const Activity *> kernels,
     const Activity &activity = *work[at].activity;
     if (!calls.empty() && calls.back().startNs == *activity.launchStartNs) {
       calls.back().last = at + 1;
+      calls.back().recordingNs += activity.recordingBesideNs;
       continue;
     }
     Call &call = calls.emplace_back();
     call.startNs = *activity.launchStartNs;
     call.endNs = call.startNs + *activity.launchDurationNs;
+    call.recordingNs = activity.recordingBesideNs;
     call.first = at;
     call.last = at + 1;
     call.of = &activity;
@@ -142,7 +144,7 @@ Simulation::Simulation(ArrayRef<const Activity *> kernels,
       call.waitsFor = before;
   }
 
-  asItWasNs = play(Times(), {});
+  const int64_t asItWasNs = play(Times(), {}, /*isRecorded=*/true);
   int64_t last = 0;
   for (const Work &one : work)
     last = std::max(last, one.activity->endNs());
@@ -154,6 +156,7 @@ Simulation::Simulation(ArrayRef<const Activity *> kernels,
       std::max(calls.front().startNs, first.startNs - work.front().latencyNs);
   int64_t took = last - began;
   known = std::abs(double(asItWasNs - took)) <= kLargestError * double(took);
+  unrecordedNs = play(Times(), {}, /*isRecorded=*/false);
 }
 
 bool Simulation::waits(const Activity &activity) const {
@@ -164,8 +167,8 @@ bool Simulation::waits(const Activity &activity) const {
          call->waitsFor;
 }
 
-int64_t Simulation::play(const Times &times,
-                         ArrayRef<const void *> free) const {
+int64_t Simulation::play(const Times &times, ArrayRef<const void *> free,
+                         bool isRecorded) const {
   DenseSet<const void *> freed(free.begin(), free.end());
   std::vector<int64_t> ends(work.size()), ofStream(streams);
   auto timeOf = [&](const Work &one) {
@@ -174,7 +177,8 @@ int64_t Simulation::play(const Times &times,
   };
   int64_t host = 0, last = 0, before = calls.front().startNs;
   for (const Call &call : calls) {
-    int64_t between = std::max<int64_t>(call.startNs - before, 0);
+    int64_t between = std::max<int64_t>(
+        call.startNs - before - (isRecorded ? 0 : call.recordingNs), 0);
     int64_t took =
         std::max<int64_t>(call.endNs - std::max(call.startNs, before), 0);
     before = std::max(before, call.endNs);
@@ -226,5 +230,6 @@ int64_t Simulation::play(const Times &times,
 
 int64_t Simulation::savedBy(const Times &times,
                             ArrayRef<const void *> free) const {
-  return std::max<int64_t>(asItWasNs - play(times, free), 0);
+  return std::max<int64_t>(
+      unrecordedNs - play(times, free, /*isRecorded=*/false), 0);
 }

@@ -54,6 +54,8 @@ private:
   /// A call of the host.
   struct Call {
     int64_t startNs = 0, endNs = 0;
+    /// What recording took of the host since the call before.
+    int64_t recordingNs = 0;
     /// Places of what it starts.
     size_t first = 0, last = 0;
     bool isCopy = false;
@@ -62,7 +64,9 @@ private:
     /// The activity or wait that it is known by.
     const void *of = nullptr;
   };
-  int64_t play(const Times &times, llvm::ArrayRef<const void *> free) const;
+  /// `isRecorded` is with what recording took of the host.
+  int64_t play(const Times &times, llvm::ArrayRef<const void *> free,
+               bool isRecorded) const;
 
   std::vector<Work> work;
   std::vector<Call> calls;
@@ -70,9 +74,10 @@ private:
   /// From a call to the start of what waits for nothing else.
   int64_t usualNs = 0;
   bool known = false;
-  /// What all of it takes as it is played with nothing changed, which savings
-  /// are held against: what the replay gets wrong is in both.
-  int64_t asItWasNs = 0;
+  /// What all of it takes as it is played with nothing changed but that it is
+  /// not recorded, which savings are held against: what the replay gets wrong
+  /// is in both.
+  int64_t unrecordedNs = 0;
 };
 
 } // namespace opprof::findings

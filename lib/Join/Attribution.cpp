@@ -20,6 +20,7 @@
 #include "MemorySites.h"
 #include "ModuleTimeline.h"
 #include "OperatorPlaces.h"
+#include "RecordingTimes.h"
 #include "TraceSteps.h"
 #include "opprof/Metrics/Occupancy.h"
 #include "opprof/Support/Units.h"
@@ -929,6 +930,7 @@ std::unique_ptr<Profile> Attributor::run() {
   addCalls();
   addHostEvents();
   addHostCosts(trace, host, places, !onHost || isHostSide, *profile);
+  addRecordingTimes(trace, host, {opOfKernel, opOfCopy}, onHost, *profile);
   addTensorMemory(trace, host, places, *profile);
   addHostWork(trace, host, *profile);
   addDevices();

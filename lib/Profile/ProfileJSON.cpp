@@ -110,6 +110,7 @@ void Writer::summary() {
     optional("busy_ns", summary.busyNs);
     optional("wall_ns", summary.wallNs);
     optional("idle_ns", summary.idleNs);
+    optional("recording_ns", summary.recordingNs);
     json.attribute("copies", summary.copies);
     json.attribute("copy_time_ns", summary.copyTimeNs);
     optional("steps", summary.steps);
@@ -903,6 +904,9 @@ Error Reader::readSummary(object keys) {
   // Sums are computed again from the kernels; only what they can't tell is
   // read.
   if (Error error = getInteger(keys, "steps", profile.summary.steps))
+    return error;
+  if (Error error =
+          getInteger(keys, "recording_ns", profile.summary.recordingNs))
     return error;
   return getString(keys, "steps_from", profile.summary.stepsFrom, false);
 }

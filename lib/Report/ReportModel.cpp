@@ -695,6 +695,11 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
   if (int64_t time = unionLength(std::move(spans)))
     facts.push_back(formatTime(time) +
                     " of the host's time was the profiler's own");
+  if (profile.summary.recordingNs)
+    facts.push_back(formatv(
+        "recording the operators took {0} of the host in a {1}: costs "
+        "of lines are without it",
+        formatTime(model.perStep(*profile.summary.recordingNs)), model.unit));
   return facts;
 }
 

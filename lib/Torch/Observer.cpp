@@ -111,6 +111,7 @@ bool Observer::start(const opprof_observer_options &options) {
       (options.search_s > 0 ? options.search_s : kSearchSeconds) * 1e9);
   if (options.capture_prefix && capture.start)
     capturePath = pathOf(options.capture_prefix);
+  callingNs = measureCalling();
   if (!openNext())
     return false;
   startWriting();

@@ -48,6 +48,7 @@ bool Observer::open() {
   file->meta(kRecorderKey, kObserver);
   file->meta("pid", std::to_string(::getpid()));
   file->meta("torch", opprof_observer_torch());
+  file->meta(kCallingKey, std::to_string(callingNs));
   if (rank)
     file->meta("rank", rank);
   if (const char *size = std::getenv("WORLD_SIZE"))

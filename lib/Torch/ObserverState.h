@@ -157,6 +157,7 @@ private:
   void startWriting();
   bool openNext();
   void call(bool forOperators);
+  uint64_t measureCalling();
   void callNobody();
   void endFile();
   void note(const char *key, const std::string &text);
@@ -174,6 +175,8 @@ private:
   void begun();
 
   std::string prefix;
+  /// What PyTorch takes to call back for an operator.
+  uint64_t callingNs = 0;
   uint64_t limit = kDefaultLimit;
   std::chrono::milliseconds interval{500};
   /// Guards the list of logs; never held while a log is written.

@@ -55,6 +55,9 @@ struct Open final : at::ObserverContext {
   bool inBackward = false;
   /// An operator, or inside of one: not a range, and not autograd's.
   bool inOperator = false;
+  /// When the callback at its beginning was entered, of one whose recording is
+  /// measured; else 0.
+  uint64_t enteredAt = 0;
   /// The recording that the record's numbers are of.
   uint32_t recording = 0;
 
@@ -171,6 +174,8 @@ struct ThreadState {
   std::shared_ptr<Log> log;
   Open *open = nullptr;
   uint64_t nextId = 0;
+  /// Operators until the next one whose recording is measured.
+  uint32_t unmeasured = 0;
   uint32_t number = 0;
   /// Which recording the log and the numbers below are of.
   uint32_t recording = 0;

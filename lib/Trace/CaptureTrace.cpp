@@ -8,6 +8,7 @@
 #include "Readers.h"
 
 #include "opprof/Capture/CaptureJoins.h"
+#include "opprof/Support/Median.h"
 #include "opprof/Trace/InputShapes.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -35,6 +36,9 @@ constexpr uint32_t kDeviceMemory = 3;
 /// How far ahead of the device the host may have launched: what it did longer
 /// before the kernels that are kept is not.
 constexpr uint64_t kHostLeadNs = 10'000'000'000;
+
+/// Recording an operator takes no longer than this for more than a few of them.
+constexpr uint32_t kMostRecordingNs = 100'000;
 
 /// A kernel has at most about so many operators; of what launched kernels that
 /// are kept, more are not read.
@@ -132,6 +136,7 @@ private:
   void resolveWaits();
   void addRanges();
   void addOperators();
+  std::vector<uint32_t> recordingTimes() const;
   void addMemory();
   void addDevices();
   void dropWarmUp();
@@ -507,6 +512,31 @@ void Builder::addRanges() {
                           " no end: taken to last as long as the capture");
 }
 
+/// What the recording of each operator took of its thread: what it takes of the
+/// operators of that name, as far as it was measured, or else of all, and what
+/// PyTorch takes to call back. Where the inputs were noted it takes longer.
+std::vector<uint32_t> Builder::recordingTimes() const {
+  // By name, and kNone for all.
+  std::map<std::pair<uint32_t, bool>, std::vector<uint32_t>> measured;
+  for (const OperatorRecord &r : operators)
+    if (r.recordingNs)
+      for (uint32_t name : {r.name, kNone})
+        measured[{name, r.sizes != kNone}].push_back(r.recordingNs);
+  const uint64_t calling = metaNumber(std::string(kCallingKey)).value_or(0);
+  std::map<std::pair<uint32_t, bool>, uint32_t> usual;
+  for (auto &[key, times] : measured)
+    usual[key] = uint32_t(std::min<uint64_t>(
+        medianOf(std::move(times)) + calling, kMostRecordingNs));
+  std::vector<uint32_t> times;
+  for (const OperatorRecord &r : operators) {
+    auto it = usual.find({r.name, r.sizes != kNone});
+    if (it == usual.end())
+      it = usual.find({kNone, r.sizes != kNone});
+    times.push_back(it == usual.end() ? 0 : it->second);
+  }
+  return times;
+}
+
 void Builder::addOperators() {
   // Records are written where operators end; ids say in which order those of a
   // thread began.
@@ -533,7 +563,8 @@ void Builder::addOperators() {
           place == placeOf.end() ? OptionalPlace() : place->second;
     }
   uint64_t process = trace.processId.value_or(0);
-  for (const OperatorRecord &r : operators) {
+  const std::vector<uint32_t> recording = recordingTimes();
+  for (auto [at, r] : llvm::enumerate(operators)) {
     Span when = span(r.start, r.end, "an operator");
     auto place = placeOf.find(r.place);
     std::optional<uint32_t> where =
@@ -549,6 +580,7 @@ void Builder::addOperators() {
     op.thread = own;
     op.startNs = when.start;
     op.durationNs = when.duration;
+    op.recordingNs = recording[at];
     op.externalId = r.id;
     op.place = where;
     op.annotation = r.scope == uint8_t(OperatorScope::Range);

@@ -151,6 +151,7 @@ class Summary:
     busy_ns: int | None = None
     wall_ns: int | None = None
     idle_ns: int | None = None
+    recording_ns: int | None = None
     steps: int | None = None
     steps_from: str = "none"
 

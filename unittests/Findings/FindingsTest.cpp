@@ -1170,6 +1170,28 @@ TEST_F(LineFindingsTest, AnOptimizersLoopCostsWhatOneKernelSaves) {
   EXPECT_EQ(cost(FindingKind::OptimizerLoop), loop.savedNs);
 }
 
+TEST_F(LineFindingsTest, WhatRecordingTakesIsNoCost) {
+  for (int parameter = 0; parameter < 32; ++parameter) {
+    Activity &kernel = run("aten::mul_", "train.py:9", 9'000, Part::Optimizer);
+    kernel.recordingNs = 2'000;
+    kernel.recordingBesideNs = 600;
+    profile.changeOrigin(kernel, [&](Origin &origin) {
+      origin.module = "AdamW group 0";
+      origin.range = "Optimizer.step#AdamW.step";
+    });
+    // Longer than what lies between the two: the rest is nobody's.
+    run("aten::add_", "train.py:9", 500, Part::Optimizer).recordingBesideNs =
+        4'000;
+    profile.changeOrigin(profile.kernels.back(), [&](Origin &origin) {
+      origin.module = "AdamW group 0";
+      origin.range = "Optimizer.step#AdamW.step";
+    });
+  }
+  compute();
+  // Of each pair 7.4 us and 0.5; the longer ones stay.
+  EXPECT_EQ(get<evidence::OptimizerLoop>().savedNs, 32 * 500);
+}
+
 TEST_F(LineFindingsTest, ANormalizationCostsWhatOneOperatorSaves) {
   for (llvm::StringRef op : {"aten::mean", "aten::sub", "aten::pow",
                              "aten::mean", "aten::sqrt", "aten::div"})

@@ -74,6 +74,25 @@ TEST_F(HostCostsTest, WithoutADeviceNothingIsWaitedFor) {
   EXPECT_TRUE(llvm::any_of(attribute(trace, {})->host, isWait));
 }
 
+TEST_F(HostCostsTest, RecordingTakesTimeInAnOperatorAndBesideIt) {
+  for (HostOp &op : trace.hostOps)
+    op.recordingNs = 300;
+  // One that an operator calls, and a view, which is none of the profile's.
+  for (int64_t step = 0; step < 3; ++step) {
+    op("aten::relu_", (step * 10 + 9) * kMs, 1'000, 1);
+    trace.hostOps.back().recordingNs = 100;
+    op("aten::view", (step * 10 + 5) * kMs, 1'000, 1);
+    trace.hostOps.back().recordingNs = 40;
+  }
+  std::unique_ptr<Profile> profile = attribute(trace, {});
+  ASSERT_EQ(profile->kernels.size(), 6u);
+  EXPECT_EQ(profile->kernels[0].recordingNs, 0u);
+  EXPECT_EQ(profile->kernels[0].recordingBesideNs, 340u);
+  EXPECT_EQ(profile->kernels[1].recordingNs, 100u);
+  EXPECT_EQ(profile->kernels[1].recordingBesideNs, 300u);
+  EXPECT_EQ(profile->summary.recordingNs, 3 * 740);
+}
+
 TEST_F(HostCostsTest, TheProgramsOwnCodeIsIdleTimeOfTheDevice) {
   // A kernel elsewhere, so that the recording is one of a device.
   run(ActivityKind::Kernel, 3);

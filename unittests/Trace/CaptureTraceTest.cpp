@@ -254,6 +254,40 @@ TEST_F(CaptureTraceTest, OfManyKernelsTheLastAreKept) {
   }
 }
 
+TEST_F(CaptureTraceTest, RecordingTakesWhatItTookOfMostThatWereMeasured) {
+  CaptureFileBuilder observed;
+  observed.meta("recorder", "opprof observer");
+  observed.meta("calling", "50");
+  observed.add(ChunkType::Clocks, ClockRecord{1000, 1'000'000, 1000});
+  auto run = [&](const char *name, uint32_t sizes, uint32_t recordingNs) {
+    OperatorRecord op{};
+    op.start = time;
+    op.end = time += 1000;
+    op.id = time;
+    op.name = observed.string(name);
+    op.place = op.types = kNone;
+    op.sizes = sizes;
+    op.recordingNs = recordingNs;
+    observed.add(ChunkType::Operators, op);
+  };
+  uint32_t sizes = observed.string("[[8]]");
+  // One was held up; of most nothing was measured.
+  for (uint32_t took : {0, 300, 0, 310, 90'000, 0, 320, 310})
+    run("aten::add", sizes, took);
+  run("aten::mul", sizes, 0);
+  run("aten::add", kNone, 100);
+  run("aten::empty", kNone, 0);
+  observed.end();
+  llvm::Expected<std::unique_ptr<Trace>> read =
+      readTrace({observed.bytes, "o.opcap"});
+  ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+  ASSERT_EQ((*read)->hostOps.size(), 11u);
+  for (const HostOp &op : llvm::ArrayRef((*read)->hostOps).take_front(9))
+    EXPECT_EQ(op.recordingNs, 360u);
+  for (const HostOp &op : llvm::ArrayRef((*read)->hostOps).take_back(2))
+    EXPECT_EQ(op.recordingNs, 150u);
+}
+
 TEST_F(CaptureTraceTest, TheLastKernelsHaveAllOfTheirOperators) {
   constexpr uint64_t kSecond = 1'000'000'000, kRealtime = kSecond << 30;
   // The observer's clock is another one than the capture's.

@@ -161,6 +161,10 @@ inline constexpr std::string_view kWarmUpStep = "warm-up";
 inline constexpr std::string_view kRecorderKey = "recorder";
 inline constexpr std::string_view kObserver = "opprof observer";
 
+/// Under which a file of operators says how many nanoseconds PyTorch takes to
+/// call back for one.
+inline constexpr std::string_view kCallingKey = "calling";
+
 struct MarkRecord {
   uint64_t time;
   uint64_t value;
@@ -205,7 +209,8 @@ struct OperatorRecord {
   uint32_t name;                  ///< string
   uint32_t place;                 ///< PlaceRecord::number, or kNone
   uint32_t sizes, types;          ///< strings, or kNone
-  uint8_t scope, reserved[7];
+  uint8_t scope, reserved[3];
+  uint32_t recordingNs; ///< what recording it took; 0 where not measured
 };
 
 /// Where in the program an operator was called.

@@ -222,6 +222,11 @@ struct Activity : DeviceActivity {
   /// The call that launched it.
   OptionalSigned launchStartNs;
   OptionalSigned launchDurationNs;
+  /// What recording operators took of the host: inside of it, and beside it up
+  /// to the next one (on a CPU), or from the call before to its own. Not in
+  /// files: findings know it.
+  uint32_t recordingNs = 0;
+  uint32_t recordingBesideNs = 0;
   uint32_t id = 0;
   OptionalPlace step;
   /// Place in Profile::launches.
@@ -455,6 +460,9 @@ struct Summary {
   std::optional<int64_t> wallNs;
   /// What of it the busiest device ran neither kernel nor copy.
   std::optional<int64_t> idleNs;
+  /// What recording operators took of the host in the steady steps; costs of
+  /// lines are without it. Absent where it was not measured.
+  std::optional<int64_t> recordingNs;
   uint64_t copies = 0;
   int64_t copyTimeNs = 0;
   std::optional<uint64_t> steps;

@@ -124,6 +124,8 @@ struct HostOp {
   ThreadId thread = 0;
   /// In Trace::operatorInputs.
   uint32_t inputs = 0;
+  /// What recording it took of its thread, before it begins and after it ends.
+  uint32_t recordingNs = 0;
   /// The thread of the forward operator that recorded what it runs, where that
   /// is known.
   OptionalPlace forwardThread;
