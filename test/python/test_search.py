@@ -33,7 +33,13 @@ from opprof.processes import start_server
 from opprof.run_folder import OUTPUT_CODE, POST_GRAD, RunFolder
 from opprof.search import ahead, baselines, explore
 from opprof.search.ahead import Ahead, Job, compile_only, results_like, worker_count
-from opprof.search.baselines import Recipe, least_float32_ns, make_baseline, recipes
+from opprof.search.baselines import (
+    Recipe,
+    _ProductFlops,
+    least_float32_ns,
+    make_baseline,
+    recipes,
+)
 from opprof.search.candidates import Built, Workshop, strategy_of
 from opprof.search.clock import Clock, TimeIsUp, limited
 from opprof.search.explore import Search, SearchOptions
@@ -741,6 +747,28 @@ def test_the_least_time_of_products_is_not_above_what_they_take(subject: Subject
     start = time.perf_counter_ns()
     subject.eager(*subject.script.args)
     assert 0 < least < time.perf_counter_ns() - start
+
+
+def test_products_of_a_module_that_is_given_a_parameter_are_counted() -> None:
+    # As DeBERTa's attention is given the table of relative positions: hooks of PyTorch's own counter fail there.
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.project = (
+                torch.nn.Parameter(torch.randn(8, 16)),
+                torch.nn.Linear(16, 4),
+            )
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ self.project(self.table).t()
+
+    model = Model()
+    counter = _ProductFlops()
+    for enter in (torch.no_grad, torch.inference_mode):
+        counter.flops = 0
+        with enter(), counter:
+            model(torch.randn(2, 4))
+        assert counter.flops == 2 * 8 * 16 * 4 + 2 * 2 * 4 * 8
 
 
 def test_in_the_place_of_results_there_are_zeros_like_them() -> None:

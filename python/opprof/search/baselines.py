@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import flop_registry
 
 from opprof.backend.checks import Program, Subject
 from opprof.backend.emitted.cuda_graph import CapturedGraph
@@ -228,18 +229,40 @@ def least_float32_ns(subject: Subject) -> float:
 
     Convolutions and attention are left out: libraries may run those on other units.
     """
-    counter = FlopCounterMode(display=False)
+    counter = _ProductFlops()
     args, kwargs = subject.script.args, subject.script.kwargs
     with counter:
         subject.eager(*args, **kwargs)
     subject.restore()
-    products = ("mm", "addmm", "bmm", "baddbmm")
-    flops: int = sum(
-        count
-        for operator, count in counter.get_flop_counts().get("Global", {}).items()
-        if str(operator).rpartition(".")[2] in products
+    return counter.flops / (_HEADROOM * _float32_flops_a_ns(subject.script.device_type))
+
+
+class _ProductFlops(TorchDispatchMode):
+    """Counts what matrix products compute, by PyTorch's own formulas.
+
+    Its FlopCounterMode counts by module as well, with hooks that fail where a module is given a parameter and no gradients are asked for.
+    """
+
+    _products = frozenset(
+        (torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.bmm, torch.ops.aten.baddbmm)
     )
-    return flops / (_HEADROOM * _float32_flops_a_ns(subject.script.device_type))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flops = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func.overloadpacket not in self._products:
+            with self:
+                # Without gradients some operators come here before they are taken apart.
+                result = func.decompose(*args, **kwargs)
+            return func(*args, **kwargs) if result is NotImplemented else result
+        result = func(*args, **kwargs)
+        self.flops += flop_registry[func.overloadpacket](*args, **kwargs, out_val=result)
+        return result
 
 
 @functools.cache
