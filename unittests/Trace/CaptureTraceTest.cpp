@@ -259,24 +259,26 @@ TEST_F(CaptureTraceTest, RecordingTakesWhatItTookOfMostThatWereMeasured) {
   observed.meta("recorder", "opprof observer");
   observed.meta("calling", "50");
   observed.add(ChunkType::Clocks, ClockRecord{1000, 1'000'000, 1000});
-  auto run = [&](const char *name, uint32_t sizes, uint32_t recordingNs) {
+  auto run = [&](uint32_t name, uint32_t sizes, uint32_t recordingNs) {
     OperatorRecord op{};
     op.start = time;
     op.end = time += 1000;
     op.id = time;
-    op.name = observed.string(name);
+    op.name = name;
     op.place = op.types = kNone;
     op.sizes = sizes;
     op.recordingNs = recordingNs;
     observed.add(ChunkType::Operators, op);
   };
-  uint32_t sizes = observed.string("[[8]]");
+  uint32_t sizes = observed.string("[[8]]"), add = observed.string("aten::add"),
+           mul = observed.string("aten::mul"),
+           empty = observed.string("aten::empty");
   // One was held up; of most nothing was measured.
   for (uint32_t took : {0, 300, 0, 310, 90'000, 0, 320, 310})
-    run("aten::add", sizes, took);
-  run("aten::mul", sizes, 0);
-  run("aten::add", kNone, 100);
-  run("aten::empty", kNone, 0);
+    run(add, sizes, took);
+  run(mul, sizes, 0);
+  run(add, kNone, 100);
+  run(empty, kNone, 0);
   observed.end();
   llvm::Expected<std::unique_ptr<Trace>> read =
       readTrace({observed.bytes, "o.opcap"});
