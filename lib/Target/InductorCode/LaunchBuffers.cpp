@@ -333,8 +333,10 @@ uint32_t Joiner::joinRegions(int32_t storage, const IndexedGraph &graph) {
   llvm::sort(parts, [](const HeldRegion *a, const HeldRegion *b) {
     return *a->offset < *b->offset;
   });
-  SmallVector<uint32_t> open(graph.users[parts.front()->node].begin(),
-                             graph.users[parts.front()->node].end());
+  // Another node of the same value may be what it is put together of.
+  SmallVector<uint32_t> open;
+  for (uint32_t same : graph.findSame(parts.front()->node))
+    append_range(open, graph.users[same]);
   for (size_t at = 0; at < open.size() && at < 256; ++at) {
     uint32_t user = open[at];
     const GraphNode &node = graph[user];
@@ -344,7 +346,8 @@ uint32_t Joiner::joinRegions(int32_t storage, const IndexedGraph &graph) {
       continue;
     bool isSame = true;
     for (auto [operand, part] : zip(node.operands, parts))
-      isSame &= graph.value[operand] == graph.value[part->node];
+      isSame &= graph.twin[graph.value[operand]] ==
+                graph.twin[graph.value[part->node]];
     if (!isSame)
       continue;
     HeldRegion whole;

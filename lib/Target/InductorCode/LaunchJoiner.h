@@ -142,6 +142,9 @@ struct IndexedGraph {
            (view[i] || fusible[i] ||
             graph->nodes[i].target == "operator.getitem");
   }
+  /// The nodes whose value is there where the node's is: it, its twins, and
+  /// what it copies.
+  llvm::SmallVector<uint32_t, 2> findSame(uint32_t node) const;
   /// Whether it is one tensor of whole numbers, which may be places in another.
   bool mayIndex(uint32_t i) const {
     const std::vector<TensorInfo> &results = graph->nodes[i].results;
