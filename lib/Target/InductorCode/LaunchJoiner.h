@@ -178,6 +178,8 @@ struct HeldRegion {
   uint32_t node = kNoNode;
   /// It is proven that it holds the node's value.
   bool sure = true;
+  /// Nodes whose value it may as well be.
+  llvm::SmallVector<uint32_t, 1> rivals = {};
   /// The node is a convolution whose bias a later launch adds.
   bool lacksBias = false;
   /// The launch that wrote it, or kNoNode.

@@ -956,8 +956,10 @@ bool KernelProver::runOnce() {
     }
     if (match.node != kNoNode) {
       proof.outputs[i] = match.node;
-      if (!match.rivals.empty())
+      if (!match.rivals.empty()) {
         proof.tied.insert(i);
+        proof.rivals[i] = match.rivals;
+      }
       add(match);
       continue;
     }

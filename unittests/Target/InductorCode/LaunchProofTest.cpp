@@ -490,6 +490,78 @@ TEST(LaunchProof, PartsOfOneValueBeginSeveralConcatenations) {
   EXPECT_TRUE(program.isHigh(1));
 }
 
+// Constants that begin alike are told apart by the concatenation that they
+// become a part of.
+TEST(LaunchProof, ConcatenationsTellConstantsApart) {
+  std::string weights = cppKernel(
+      "k0", "'float*', 'float*', 'float*', 'float*'",
+      "float* out_ptr0, float* out_ptr1, float* out_ptr2, float* out_ptr3",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(3L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = x0;\n"
+      "  auto tmp1 = c10::convert<float>(tmp0);\n"
+      "  auto tmp2 = static_cast<float>(0.25);\n"
+      "  auto tmp3 = float(tmp1 + tmp2);\n"
+      "  auto tmp4 = static_cast<float>(0.0);\n"
+      "  auto tmp5 = max_propagate_nan(tmp3, tmp4);\n"
+      "  auto tmp6 = static_cast<float>(1.0);\n"
+      "  auto tmp7 = min_propagate_nan(tmp5, tmp6);\n"
+      "  auto tmp8 = float(tmp6 - tmp7);\n"
+      "  out_ptr0[static_cast<int64_t>(x0)] = tmp7;\n"
+      "  out_ptr1[static_cast<int64_t>(x0)] = tmp8;\n"
+      "  out_ptr2[static_cast<int64_t>(x0)] = tmp7;\n"
+      "  out_ptr3[static_cast<int64_t>(x0)] = tmp8;\n}\n");
+  std::string sum = cppKernel(
+      "k1", "'const float*', 'const float*', 'const float*', 'float*'",
+      "const float* in_ptr0, const float* in_ptr1, const float* in_ptr2, "
+      "float* out_ptr0",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(6L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "  auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
+      "  auto tmp2 = in_ptr2[static_cast<int64_t>(x0)];\n"
+      "  auto tmp3 = float(tmp0 * tmp1);\n"
+      "  auto tmp4 = float(tmp3 + tmp2);\n"
+      "  out_ptr0[static_cast<int64_t>(x0)] = tmp4;\n}\n");
+  std::string body = "    def forward(self, a: \"f32[6]\"):\n";
+  for (std::string end : {"", "_1"}) {
+    auto node = [&](const std::string &name, const std::string &operation) {
+      body += "        " + name + end + ": \"f32[3]\" = torch.ops." +
+              operation + "\n";
+    };
+    body += "        iota" + end +
+            ": \"i64[3]\" = torch.ops.prims.iota.default(3, start = 0, step "
+            "= 1, dtype = torch.int64)\n";
+    node("at",
+         "prims.convert_element_type.default(iota" + end + ", torch.float32)");
+    node("add", "aten.add.Tensor(at" + end + ", 0.25)");
+    node("low", "aten.clamp_min.default(add" + end + ", 0.0)");
+    node("high", "aten.clamp_max.default(low" + end + ", 1.0)");
+    node("left", "aten.sub.Tensor(1.0, high" + end + ")");
+    body += "        cat" + end +
+            ": \"f32[6]\" = torch.ops.aten.cat.default([high" + end + ", left" +
+            end + "])\n";
+  }
+  Program program(
+      weights + sum +
+          call("    a, = args\n"
+               "    buf2 = empty_strided_cpu((6, ), (1, ), torch.float32)\n"
+               "    buf0 = reinterpret_tensor(buf2, (3, ), (1, ), 0)\n"
+               "    buf1 = reinterpret_tensor(buf2, (3, ), (1, ), 3)\n"
+               "    buf5 = empty_strided_cpu((6, ), (1, ), torch.float32)\n"
+               "    buf3 = reinterpret_tensor(buf5, (3, ), (1, ), 0)\n"
+               "    buf4 = reinterpret_tensor(buf5, (3, ), (1, ), 3)\n"
+               "    k0(buf0, buf1, buf3, buf4)\n"
+               "    buf6 = empty_strided_cpu((6, ), (1, ), torch.float32)\n"
+               "    k1(a, buf2, buf5, buf6)\n"
+               "    return (buf6, )\n"),
+      body +
+          "        mul: \"f32[6]\" = torch.ops.aten.mul.Tensor(a, cat)\n"
+          "        sum_1: \"f32[6]\" = torch.ops.aten.add.Tensor(mul, cat_1)\n"
+          "        return (sum_1, )\n");
+  EXPECT_EQ(program.nodes(1), "mul sum_1");
+}
+
 // Where data says where to store, the first element is not what was there
 // before.
 TEST(LaunchProof, ScatteredStoresAreNotTheirStart) {
