@@ -896,6 +896,37 @@ def test_sums_that_cancel_are_found_by_what_rounding_leaves() -> None:
     assert not index.find(torch.tensor(0.5))
 
 
+def test_attention_takes_elements_that_are_neighbours() -> None:
+    """What a backward graph says of a saved query is its layout before Inductor lays it out for the library, which does not look."""
+    query, key, value, gradient = (torch.randn(1, 2, 16, 8) for _ in range(4))
+    out, logsumexp = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, key, value)
+    operands = [gradient, query, key, value, out, logsumexp]
+    names = ["gradient", "query", "key", "value", "out", "logsumexp"]
+    target = "aten._scaled_dot_product_flash_attention_for_cpu_backward.default"
+    node = {
+        "name": "backward",
+        "op": "call_function",
+        "target": target,
+        "args": [*({"node": name} for name in names), 0.0, False],
+        "kwargs": {},
+    }
+    graph = {
+        "name": "",
+        "inputs": [{"name": name} for name in names],
+        "nodes": [node],
+        "outputs": [],
+    }
+    apart = [o.transpose(-1, -2).contiguous().transpose(-1, -2) for o in operands]
+    trace = GraphRunner({"types": [], "graphs": [graph]}, lambda name, entry: None, bool, None).run(
+        apart
+    )
+    expected = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        *operands, 0.0, False
+    )
+    for found, right in zip(trace.steps[-1].value, expected, strict=True):
+        torch.testing.assert_close(found, right)
+
+
 def test_what_has_no_elements_need_not_be_read() -> None:
     trace = Trace()
     trace.add(Step("", "x", "placeholder", (), torch.randn(3), free=True))

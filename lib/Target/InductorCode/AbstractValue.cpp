@@ -294,6 +294,20 @@ AbstractValue opprof::inductor::applyOperator(StringRef name,
   return result;
 }
 
+bool opprof::inductor::isWholeType(StringRef name) {
+  name.consume_back("_t");
+  return StringSwitch<bool>(name)
+      .Cases({"int8", "int16", "int32", "int64"}, true)
+      .Cases({"uint8", "uint16", "uint32", "uint64"}, true)
+      .Default(false);
+}
+
+AbstractValue opprof::inductor::toWhole(AbstractValue element) {
+  if (element.known && !element.isData)
+    element.number = std::trunc(element.number);
+  return element;
+}
+
 AbstractValue opprof::inductor::applyReduction(StringRef name,
                                                AbstractValue element,
                                                double count) {

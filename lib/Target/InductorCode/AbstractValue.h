@@ -59,6 +59,13 @@ AbstractValue makeIndex(uint64_t seed, double offset, int64_t limit,
 AbstractValue applyOperator(llvm::StringRef name,
                             llvm::ArrayRef<AbstractValue> args);
 
+/// Whether a type of a graph, of Triton or of C++ has whole numbers.
+bool isWholeType(llvm::StringRef name);
+
+/// What a conversion to a type of whole numbers leaves of the element: of a
+/// constant no part behind the point, of data all that tells it.
+AbstractValue toWhole(AbstractValue element);
+
 /// The result of reducing `count` elements of which `element` is the first.
 /// Reducing in several stages gives the same.
 AbstractValue applyReduction(llvm::StringRef name, AbstractValue element,

@@ -413,8 +413,12 @@ std::optional<AbstractValue> GraphRunner::evaluateView(uint32_t at,
                     .Default(false);
   if (!operand)
     return std::nullopt;
-  if (isSame)
-    return evaluate(*operand, place);
+  if (isSame) {
+    AbstractValue value = evaluate(*operand, place);
+    bool isWhole =
+        node.results.size() == 1 && isWholeType(node.results.front().dtype);
+    return isWhole ? toWhole(value) : value;
+  }
   if (!graph.isView(at))
     return std::nullopt;
   if (family == "view_as_real") {

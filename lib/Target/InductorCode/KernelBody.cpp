@@ -153,6 +153,7 @@ private:
 
   void skipBalanced();
   void skipTemplate();
+  StringRef typeToConvertTo() const;
   size_t templateEnd(size_t from) const;
   void readParameters();
   const BodyExpr *parseSelect();
@@ -225,6 +226,13 @@ void BodyParser::skipTemplate() {
     return;
   if (size_t end = templateEnd(at))
     at = end;
+}
+
+/// `int64_t` of `<int64_t>`, where nothing else stands in it.
+StringRef BodyParser::typeToConvertTo() const {
+  bool isOne =
+      peek().is("<") && peek(1).kind == BodyToken::Name && peek(2).is(">");
+  return isOne ? peek(1).text : StringRef();
 }
 
 /// Names in the parentheses that stand next.
@@ -427,6 +435,10 @@ BodyExpr *BodyParser::parseAtom() {
     if (peek().kind != BodyToken::Name)
       break;
     name = take().text;
+    // convert<int64_t>(x) is int64_t(x).
+    if (name == "convert")
+      if (StringRef type = typeToConvertTo(); !type.empty())
+        name = type;
     // A number that depends on the type alone.
     if (name == "is_signed_v" && peek().is("<")) {
       BodyExpr *number = make(BodyExpr::Number, name);

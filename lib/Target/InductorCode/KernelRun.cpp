@@ -519,15 +519,15 @@ static bool isIdentity(StringRef name) {
       .Cases({"broadcast_to", "reshape", "promote_to_tensor", "expand_dims"},
              true)
       .Cases({"static_cast", "Vectorized", "VectorizedN", "convert"}, true)
-      .Cases({"float", "double", "int64_t", "int32_t", "int", "bool"}, true)
-      .Cases({"int8_t", "uint8_t", "int16_t", "half", "bfloat16"}, true)
+      .Cases({"float", "double", "int", "bool"}, true)
+      .Cases({"half", "bfloat16"}, true)
       .Cases({"BFloat16", "Half", "decltype", "long", "VecMask"}, true)
       .Cases({"from", "cast", "to", "arange", "loadu", "data"}, true)
       .Cases({"C10_LIKELY", "C10_UNLIKELY", "welford_vec_reduce_all"}, true)
       // The sum that its helper holds.
       .Case("cascade_sum_final", true)
       .Cases({"to_float_mask", "trans", "sort", "expand"}, true)
-      .Default(false);
+      .Default(isWholeType(name));
 }
 
 /// Bytes of a number of C++'s.
@@ -685,8 +685,12 @@ BodyValue KernelRunner::callFunction(StringRef name, ArrayRef<BodyValue> args) {
     return args.size() > 1 ? args[1] : BodyValue();
   if (name == "arange" && body.language == KernelBody::Triton)
     return constant(0);
-  if (isIdentity(name))
-    return readPlain(args[0]);
+  if (isIdentity(name)) {
+    BodyValue plain = readPlain(args[0]);
+    if (isWholeType(name))
+      plain.value = toWhole(plain.value);
+    return plain;
+  }
   if (name == "blendv" && args.size() == 3)
     return select(args[2], args[1], args[0]);
   if (name == "where" && args.size() == 3)
@@ -743,6 +747,11 @@ BodyValue KernelRunner::evaluateMethod(const BodyExpr &expr) {
                       .Default(base.parts.size());
     return part < base.parts.size() ? base.parts[part] : BodyValue();
   }
+  // x.to(tl.int64)
+  if (name == "to" && expr.items.size() > 1 &&
+      expr.items[1]->kind == BodyExpr::Name)
+    if (StringRef type = expr.items[1]->text; isWholeType(type))
+      return callFunction(type, {base});
   SmallVector<BodyValue> args = {base};
   for (const BodyExpr *item : ArrayRef(expr.items).drop_front())
     args.push_back(evaluate(*item));

@@ -333,8 +333,16 @@ uint32_t Joiner::joinRegions(int32_t storage, const IndexedGraph &graph) {
   llvm::sort(parts, [](const HeldRegion *a, const HeldRegion *b) {
     return *a->offset < *b->offset;
   });
-  SmallVector<uint32_t> open(graph.users[parts.front()->node].begin(),
-                             graph.users[parts.front()->node].end());
+  // Another node of the same value may be what it is put together of.
+  auto mayBe = [](const HeldRegion &part) {
+    SmallVector<uint32_t, 2> nodes = {part.node};
+    append_range(nodes, part.rivals);
+    return nodes;
+  };
+  SmallVector<uint32_t> open;
+  for (uint32_t node : mayBe(*parts.front()))
+    for (uint32_t same : graph.findSame(node))
+      append_range(open, graph.users[same]);
   for (size_t at = 0; at < open.size() && at < 256; ++at) {
     uint32_t user = open[at];
     const GraphNode &node = graph[user];
@@ -344,7 +352,10 @@ uint32_t Joiner::joinRegions(int32_t storage, const IndexedGraph &graph) {
       continue;
     bool isSame = true;
     for (auto [operand, part] : zip(node.operands, parts))
-      isSame &= graph.value[operand] == graph.value[part->node];
+      isSame &= any_of(mayBe(*part), [&, operand = operand](uint32_t node) {
+        return graph.twin[graph.value[operand]] ==
+               graph.twin[graph.value[node]];
+      });
     if (!isSame)
       continue;
     HeldRegion whole;
@@ -702,8 +713,11 @@ void Joiner::setBuffers(const LaunchWork &work, ArrayRef<uint32_t> nodes,
     region.graph = &graph;
     region.node = node;
     region.writer = to.index;
-    region.sure = i < proof.outputs.size() && proof.outputs[i] == node &&
-                  proof.unique && proof.sure && !proof.tied.contains(i);
+    bool isProven = i < proof.outputs.size() && proof.outputs[i] == node;
+    region.sure =
+        isProven && proof.unique && proof.sure && !proof.tied.contains(i);
+    if (isProven)
+      region.rivals = proof.rivals.lookup(i);
     // A kernel that computes it adds the bias.
     region.lacksBias = node != kNoNode && proof.withoutBias.contains(node) &&
                        (launch.definition < 0 || !is_contained(nodes, node));

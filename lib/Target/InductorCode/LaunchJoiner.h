@@ -142,6 +142,9 @@ struct IndexedGraph {
            (view[i] || fusible[i] ||
             graph->nodes[i].target == "operator.getitem");
   }
+  /// The nodes whose value is there where the node's is: it, its twins, and
+  /// what it copies.
+  llvm::SmallVector<uint32_t, 2> findSame(uint32_t node) const;
   /// Whether it is one tensor of whole numbers, which may be places in another.
   bool mayIndex(uint32_t i) const {
     const std::vector<TensorInfo> &results = graph->nodes[i].results;
@@ -175,6 +178,8 @@ struct HeldRegion {
   uint32_t node = kNoNode;
   /// It is proven that it holds the node's value.
   bool sure = true;
+  /// Nodes whose value it may as well be.
+  llvm::SmallVector<uint32_t, 1> rivals = {};
   /// The node is a convolution whose bias a later launch adds.
   bool lacksBias = false;
   /// The launch that wrote it, or kNoNode.

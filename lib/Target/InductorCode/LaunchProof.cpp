@@ -16,20 +16,6 @@ using namespace opprof::launch;
 static constexpr size_t kMaxReachable = 1200;
 static constexpr size_t kMaxCone = 20'000;
 
-/// The nodes whose value is there where the node's is: it, its twins, and what
-/// it copies.
-static SmallVector<uint32_t, 2> findSame(uint32_t node,
-                                         const IndexedGraph &graph) {
-  SmallVector<uint32_t, 2> same = {node};
-  while (graph.isClone(node)) {
-    node = graph[node].operands.front();
-    same.push_back(node);
-  }
-  if (auto it = graph.twins.find(graph.twin[node]); it != graph.twins.end())
-    append_range(same, it->second);
-  return same;
-}
-
 /// The node, and everything that it is computed from, back to what is read.
 /// False where it needs a value that is not.
 bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
@@ -304,7 +290,7 @@ bool KernelProver::setArguments() {
 
 /// The region is read through the parameter.
 void KernelProver::hold(unsigned parameter, const HeldRegion &region) {
-  proof.held.insert_range(findSame(region.node, graph));
+  proof.held.insert_range(graph.findSame(region.node));
   if (region.lacksBias)
     proof.withoutBias.insert(region.node);
   readBy[parameter].insert(graph.twin[region.node]);
@@ -970,8 +956,10 @@ bool KernelProver::runOnce() {
     }
     if (match.node != kNoNode) {
       proof.outputs[i] = match.node;
-      if (!match.rivals.empty())
+      if (!match.rivals.empty()) {
         proof.tied.insert(i);
+        proof.rivals[i] = match.rivals;
+      }
       add(match);
       continue;
     }
@@ -1002,7 +990,7 @@ bool KernelProver::runOnce() {
     add(match);
     readBack[key] = match.node;
     from = {graph.twin[match.node]};
-    for (uint32_t same : findSame(match.node, graph))
+    for (uint32_t same : graph.findSame(match.node))
       if (proof.held.insert(same).second)
         ownValues.push_back(same);
   }
@@ -1156,7 +1144,7 @@ LaunchProof Joiner::proveCall(const LaunchWork &work,
     proof.sure &= input.sure;
     if (region && region->node != kNoNode)
       if (auto inside = offsetIn(*region, *operand.offset)) {
-        proof.held.insert_range(findSame(region->node, graph));
+        proof.held.insert_range(graph.findSame(region->node));
         input.value = GraphRunner::given(graph, region->node, *inside);
         input.others = otherElements(operand, *region, graph);
       }

@@ -22,6 +22,8 @@ struct LaunchProof {
   std::vector<uint32_t> outputs;
   /// Operands that may as well hold another node's value.
   llvm::DenseSet<size_t> tied;
+  /// By operand: those others.
+  llvm::DenseMap<size_t, llvm::SmallVector<uint32_t, 1>> rivals;
   /// By operand: what stands for the first element that is stored.
   std::vector<AbstractValue> firsts;
   /// What is computed, views left out.

@@ -113,6 +113,17 @@ void IndexedGraph::findTwins() {
   }
 }
 
+SmallVector<uint32_t, 2> IndexedGraph::findSame(uint32_t node) const {
+  SmallVector<uint32_t, 2> same = {node};
+  while (isClone(node)) {
+    node = graph->nodes[node].operands.front();
+    same.push_back(node);
+  }
+  if (auto it = twins.find(twin[node]); it != twins.end())
+    append_range(same, it->second);
+  return same;
+}
+
 void IndexedGraph::findSelfMade() {
   selfMade.resize(graph->nodes.size());
   for (uint32_t i = 0; i < selfMade.size(); ++i)

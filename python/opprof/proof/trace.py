@@ -246,6 +246,9 @@ class GraphRunner:
         bound: dict[str, _Bound],
     ) -> None:
         function = resolve(step.target)
+        if step.operator.startswith("aten._scaled_dot_product_"):
+            # The library takes it that the last dimension's elements are neighbours, and does not look: Inductor lays them out so.
+            args = tuple(_with_neighbours(a) if isinstance(a, torch.Tensor) else a for a in args)
         schema = getattr(function, "_schema", None)
         if schema is None or not schema.is_mutable:
             step.value = function(*args, **kwargs)
@@ -387,6 +390,12 @@ def _names(value: Any) -> list[str]:
 
 def _names_graph(value: Any) -> bool:
     return any(isinstance(argument, dict) and "graph" in argument for argument in value)
+
+
+def _with_neighbours(value: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy of it, with the elements of its last dimension beside one another."""
+    is_laid_out = not value.dim() or value.size(-1) == 1 or value.stride(-1) == 1
+    return value if is_laid_out else value.contiguous()
 
 
 def _tensors(value: Any) -> bool:

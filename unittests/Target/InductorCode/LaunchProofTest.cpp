@@ -302,6 +302,266 @@ TEST(LaunchProof, CppLoopsAreRead) {
   EXPECT_EQ(program.map.launches[0].bytesRead, 240u);
 }
 
+// An image made smaller: its places are known before the program runs, and
+// conversions to whole numbers leave out what is behind the point. Of a result
+// of one place the kernel has the numbers that they come to.
+std::string halved(int size) {
+  std::string result = "f32[2, " + std::to_string(size) + "]";
+  std::string one = "[" + std::to_string(size) + "]\" = torch.ops.";
+  std::string whole = "i64" + one, real = "f32" + one;
+  return "    def forward(self, a: \"f32[2, 4]\"):\n"
+         "        iota: \"" +
+         whole + "prims.iota.default(" + std::to_string(size) +
+         ", start = 0, step = 1, dtype = torch.int64)\n"
+         "        at: \"" +
+         real +
+         "prims.convert_element_type.default(iota, torch.float32)\n"
+         "        add: \"" +
+         real +
+         "aten.add.Tensor(at, 0.5)\n"
+         "        mul: \"" +
+         real +
+         "aten.mul.Tensor(add, 2.0)\n"
+         "        sub: \"" +
+         real +
+         "aten.sub.Tensor(mul, 0.5)\n"
+         "        low: \"" +
+         whole +
+         "prims.convert_element_type.default(sub, torch.int64)\n"
+         "        high: \"" +
+         whole +
+         "aten.add.Tensor(low, 1)\n"
+         "        left: \"" +
+         result +
+         "\" = torch.ops.aten._unsafe_index.Tensor(a, [None, low])\n"
+         "        right: \"" +
+         result +
+         "\" = torch.ops.aten._unsafe_index.Tensor(a, [None, high])\n"
+         "        weight: \"" +
+         real +
+         "aten.sub.Tensor(sub, low)\n"
+         "        apart: \"" +
+         result +
+         "\" = torch.ops.aten.sub.Tensor(right, left)\n"
+         "        part: \"" +
+         result +
+         "\" = torch.ops.aten.mul.Tensor(apart, weight)\n"
+         "        between: \"" +
+         result +
+         "\" = torch.ops.aten.add.Tensor(left, part)\n"
+         "        return (between, )\n";
+}
+
+constexpr StringLiteral kHalvingNodes =
+    "iota at add mul sub low high left right weight apart part between";
+
+TEST(LaunchProof, PlacesThatAreKnownAreWholeNumbers) {
+  std::string folded = cppKernel(
+      "k", "'const float*', 'float*'", "const float* in_ptr0, float* out_ptr0",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(2L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr0[static_cast<int64_t>(4L*x0)];\n"
+      "  auto tmp1 = in_ptr0[static_cast<int64_t>(1L + 4L*x0)];\n"
+      "  auto tmp2 = float(tmp1 - tmp0);\n"
+      "  auto tmp3 = static_cast<float>(0.5);\n"
+      "  auto tmp4 = float(tmp2 * tmp3);\n"
+      "  auto tmp5 = float(tmp0 + tmp4);\n"
+      "  out_ptr0[static_cast<int64_t>(x0)] = tmp5;\n}\n");
+  Program one(folded + call("    a, = args\n"
+                            "    buf0 = empty_strided_cpu((2, 1), (1, 1), "
+                            "torch.float32)\n"
+                            "    k(a, buf0)\n"
+                            "    return (buf0, )\n"),
+              halved(1));
+  EXPECT_EQ(one.nodes(0), kHalvingNodes);
+  EXPECT_TRUE(one.isHigh(0));
+
+  std::string cpp = cppKernel(
+      "k", "'const float*', 'float*'", "const float* in_ptr0, float* out_ptr0",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(2L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "for(int64_t x1=static_cast<int64_t>(0L); x1<static_cast<int64_t>(2L); "
+      "x1+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = static_cast<int64_t>(x1);\n"
+      "  auto tmp1 = c10::convert<float>(tmp0);\n"
+      "  auto tmp2 = static_cast<float>(0.5);\n"
+      "  auto tmp3 = float(tmp1 + tmp2);\n"
+      "  auto tmp4 = static_cast<float>(2.0);\n"
+      "  auto tmp5 = float(tmp3 * tmp4);\n"
+      "  auto tmp6 = float(tmp5 - tmp2);\n"
+      "  auto tmp7 = c10::convert<int64_t>(tmp6);\n"
+      "  auto tmp8 = in_ptr0[static_cast<int64_t>(tmp7 + 4L*x0)];\n"
+      "  auto tmp9 = int64_t(tmp7 + static_cast<int64_t>(1));\n"
+      "  auto tmp10 = in_ptr0[static_cast<int64_t>(tmp9 + 4L*x0)];\n"
+      "  auto tmp11 = float(tmp10 - tmp8);\n"
+      "  auto tmp12 = c10::convert<float>(tmp7);\n"
+      "  auto tmp13 = float(tmp6 - tmp12);\n"
+      "  auto tmp14 = float(tmp11 * tmp13);\n"
+      "  auto tmp15 = float(tmp8 + tmp14);\n"
+      "  out_ptr0[static_cast<int64_t>(x1 + 2L*x0)] = tmp15;\n}\n}\n");
+  std::string triton = tritonKernel(
+      "k", "in_ptr0, out_ptr0", "'in_ptr0': '*fp32', 'out_ptr0': '*fp32'",
+      "    x1 = (xindex % 2)\n"
+      "    x2 = xindex // 2\n"
+      "    tmp0 = x1\n"
+      "    tmp1 = tmp0.to(tl.float32)\n"
+      "    tmp2 = 0.5\n"
+      "    tmp3 = tmp1 + tmp2\n"
+      "    tmp4 = 2.0\n"
+      "    tmp5 = tmp3 * tmp4\n"
+      "    tmp6 = tmp5 - tmp2\n"
+      "    tmp7 = tmp6.to(tl.int64)\n"
+      "    tmp8 = tl.load(in_ptr0 + (tmp7 + 4*x2), xmask)\n"
+      "    tmp9 = tl.full([1], 1, tl.int64)\n"
+      "    tmp10 = tmp7 + tmp9\n"
+      "    tmp11 = tl.load(in_ptr0 + (tmp10 + 4*x2), xmask)\n"
+      "    tmp12 = tmp11 - tmp8\n"
+      "    tmp13 = tmp7.to(tl.float32)\n"
+      "    tmp14 = tmp6 - tmp13\n"
+      "    tmp15 = tmp12 * tmp14\n"
+      "    tmp16 = tmp8 + tmp15\n"
+      "    tl.store(out_ptr0 + (x0), tmp16, xmask)\n");
+  for (const auto &[kernel, launch] :
+       {std::pair(cpp, "    k(a, buf0)\n"),
+        std::pair(triton, "    k.run(a, buf0, 4, stream=stream0)\n")}) {
+    Program two(kernel + call("    a, = args\n"
+                              "    buf0 = empty_strided_cpu((2, 2), (2, 1), "
+                              "torch.float32)\n" +
+                              std::string(launch) + "    return (buf0, )\n"),
+                halved(2));
+    EXPECT_EQ(two.nodes(0), kHalvingNodes);
+    EXPECT_TRUE(two.isHigh(0));
+  }
+}
+
+// Two concatenations begin with parts of one value: the graph cuts it out for
+// each of them.
+TEST(LaunchProof, PartsOfOneValueBeginSeveralConcatenations) {
+  std::string parts = cppKernel(
+      "k0",
+      "'const float*', 'const float*', 'float*', 'float*', 'float*', 'float*'",
+      "const float* in_ptr0, const float* in_ptr1, float* out_ptr0, float* "
+      "out_ptr1, float* out_ptr2, float* out_ptr3",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(2L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "  out_ptr0[static_cast<int64_t>(x0)] = tmp0;\n"
+      "  out_ptr1[static_cast<int64_t>(x0)] = tmp0;\n}\n"
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(4L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr1[static_cast<int64_t>(x0)];\n"
+      "  auto tmp1 = std::exp(tmp0);\n"
+      "  auto tmp2 = std::tanh(tmp0);\n"
+      "  out_ptr2[static_cast<int64_t>(x0)] = tmp1;\n"
+      "  out_ptr3[static_cast<int64_t>(x0)] = tmp2;\n}\n");
+  std::string sum = cppKernel(
+      "k1", "'const float*', 'const float*', 'float*'",
+      "const float* in_ptr0, const float* in_ptr1, float* out_ptr0",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(6L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "  auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
+      "  auto tmp2 = float(tmp0 + tmp1);\n"
+      "  out_ptr0[static_cast<int64_t>(x0)] = tmp2;\n}\n");
+  Program program(
+      parts + sum +
+          call("    a, b = args\n"
+               "    buf2 = empty_strided_cpu((6, ), (1, ), torch.float32)\n"
+               "    buf0 = reinterpret_tensor(buf2, (2, ), (1, ), 0)\n"
+               "    buf1 = reinterpret_tensor(buf2, (4, ), (1, ), 2)\n"
+               "    buf5 = empty_strided_cpu((6, ), (1, ), torch.float32)\n"
+               "    buf3 = reinterpret_tensor(buf5, (2, ), (1, ), 0)\n"
+               "    buf4 = reinterpret_tensor(buf5, (4, ), (1, ), 2)\n"
+               "    k0(a, b, buf0, buf3, buf1, buf4)\n"
+               "    buf6 = empty_strided_cpu((6, ), (1, ), torch.float32)\n"
+               "    k1(buf2, buf5, buf6)\n"
+               "    return (buf6, )\n"),
+      "    def forward(self, a: \"f32[3]\", b: \"f32[4]\"):\n"
+      "        first: \"f32[2]\" = torch.ops.aten.slice.Tensor(a, 0, 0, 2)\n"
+      "        exp: \"f32[4]\" = torch.ops.aten.exp.default(b)\n"
+      "        cat: \"f32[6]\" = torch.ops.aten.cat.default([first, exp])\n"
+      "        again: \"f32[2]\" = torch.ops.aten.slice.Tensor(a, 0, 0, 2)\n"
+      "        tanh: \"f32[4]\" = torch.ops.aten.tanh.default(b)\n"
+      "        cat_1: \"f32[6]\" = torch.ops.aten.cat.default([again, tanh])\n"
+      "        add: \"f32[6]\" = torch.ops.aten.add.Tensor(cat, cat_1)\n"
+      "        return (add, )\n");
+  EXPECT_EQ(program.nodes(0), "exp tanh cat cat_1");
+  EXPECT_EQ(program.nodes(1), "add");
+  EXPECT_TRUE(program.isHigh(1));
+}
+
+// Constants that begin alike are told apart by the concatenation that they
+// become a part of.
+TEST(LaunchProof, ConcatenationsTellConstantsApart) {
+  std::string weights = cppKernel(
+      "k0", "'float*', 'float*', 'float*', 'float*'",
+      "float* out_ptr0, float* out_ptr1, float* out_ptr2, float* out_ptr3",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(3L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = x0;\n"
+      "  auto tmp1 = c10::convert<float>(tmp0);\n"
+      "  auto tmp2 = static_cast<float>(0.25);\n"
+      "  auto tmp3 = float(tmp1 + tmp2);\n"
+      "  auto tmp4 = static_cast<float>(0.0);\n"
+      "  auto tmp5 = max_propagate_nan(tmp3, tmp4);\n"
+      "  auto tmp6 = static_cast<float>(1.0);\n"
+      "  auto tmp7 = min_propagate_nan(tmp5, tmp6);\n"
+      "  auto tmp8 = float(tmp6 - tmp7);\n"
+      "  out_ptr0[static_cast<int64_t>(x0)] = tmp7;\n"
+      "  out_ptr1[static_cast<int64_t>(x0)] = tmp8;\n"
+      "  out_ptr2[static_cast<int64_t>(x0)] = tmp7;\n"
+      "  out_ptr3[static_cast<int64_t>(x0)] = tmp8;\n}\n");
+  std::string sum = cppKernel(
+      "k1", "'const float*', 'const float*', 'const float*', 'float*'",
+      "const float* in_ptr0, const float* in_ptr1, const float* in_ptr2, "
+      "float* out_ptr0",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(6L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "  auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
+      "  auto tmp2 = in_ptr2[static_cast<int64_t>(x0)];\n"
+      "  auto tmp3 = float(tmp0 * tmp1);\n"
+      "  auto tmp4 = float(tmp3 + tmp2);\n"
+      "  out_ptr0[static_cast<int64_t>(x0)] = tmp4;\n}\n");
+  std::string body = "    def forward(self, a: \"f32[6]\"):\n";
+  for (std::string end : {"", "_1"}) {
+    auto node = [&](const std::string &name, const std::string &operation) {
+      body += "        " + name + end + ": \"f32[3]\" = torch.ops." +
+              operation + "\n";
+    };
+    body += "        iota" + end +
+            ": \"i64[3]\" = torch.ops.prims.iota.default(3, start = 0, step "
+            "= 1, dtype = torch.int64)\n";
+    node("at",
+         "prims.convert_element_type.default(iota" + end + ", torch.float32)");
+    node("add", "aten.add.Tensor(at" + end + ", 0.25)");
+    node("low", "aten.clamp_min.default(add" + end + ", 0.0)");
+    node("high", "aten.clamp_max.default(low" + end + ", 1.0)");
+    node("left", "aten.sub.Tensor(1.0, high" + end + ")");
+    body += "        cat" + end +
+            ": \"f32[6]\" = torch.ops.aten.cat.default([high" + end + ", left" +
+            end + "])\n";
+  }
+  Program program(
+      weights + sum +
+          call("    a, = args\n"
+               "    buf2 = empty_strided_cpu((6, ), (1, ), torch.float32)\n"
+               "    buf0 = reinterpret_tensor(buf2, (3, ), (1, ), 0)\n"
+               "    buf1 = reinterpret_tensor(buf2, (3, ), (1, ), 3)\n"
+               "    buf5 = empty_strided_cpu((6, ), (1, ), torch.float32)\n"
+               "    buf3 = reinterpret_tensor(buf5, (3, ), (1, ), 0)\n"
+               "    buf4 = reinterpret_tensor(buf5, (3, ), (1, ), 3)\n"
+               "    k0(buf0, buf1, buf3, buf4)\n"
+               "    buf6 = empty_strided_cpu((6, ), (1, ), torch.float32)\n"
+               "    k1(a, buf2, buf5, buf6)\n"
+               "    return (buf6, )\n"),
+      body +
+          "        mul: \"f32[6]\" = torch.ops.aten.mul.Tensor(a, cat)\n"
+          "        sum_1: \"f32[6]\" = torch.ops.aten.add.Tensor(mul, cat_1)\n"
+          "        return (sum_1, )\n");
+  EXPECT_EQ(program.nodes(1), "mul sum_1");
+}
+
 // Where data says where to store, the first element is not what was there
 // before.
 TEST(LaunchProof, ScatteredStoresAreNotTheirStart) {
