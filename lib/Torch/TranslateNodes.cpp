@@ -554,16 +554,27 @@ static const Value *getUncast(const Value *value) {
   return value;
 }
 
-/// True where the node makes the tensor, whatever the call: an operator may
-/// give out one that it takes, which its schema says of most, a run shows of
-/// others, and numbers may decide.
+/// True for an operator that never gives out a tensor that it takes because of
+/// how that lies in memory, as contiguous() does: its schema says that nothing
+/// is shared, or it makes a view.
+static bool givesOwnTensor(const c10::FunctionSchema &schema, size_t result) {
+  static const std::set<std::string> kViews = {
+      "aten::transpose", "aten::t",      "aten::permute", "aten::unsqueeze",
+      "aten::squeeze",   "aten::select", "aten::slice",   "aten::view",
+      "aten::expand",    "aten::narrow"};
+  return schema.name().rfind("aten::", 0) == 0 &&
+         result < schema.returns().size() &&
+         (!schema.returns()[result].alias_info() ||
+          kViews.count(schema.name()));
+}
+
+/// True where the node makes the tensor, whatever the call. An operator may
+/// give out one that it takes, which a run shows, and numbers may decide.
 bool Translator::isMadeByNode(const Value *value) {
   const Node *node = value->node();
   const c10::FunctionSchema *schema = node->maybeSchema();
   if (!runner || !runner->lookUp(value) || runner->isPassedOn(value) ||
-      !schema || schema->name().rfind("aten::", 0) != 0 ||
-      value->offset() >= schema->returns().size() ||
-      schema->returns()[value->offset()].alias_info() ||
+      !schema || !givesOwnTensor(*schema, value->offset()) ||
       value->type()->kind() != c10::TypeKind::TensorType)
     return false;
   for (const Value *input : node->inputs())

@@ -1084,6 +1084,8 @@ class Sized(torch.nn.Module):
             y = y * 2
         if y is x.sum():
             y = y * 3
+        if y.t() is y.t():
+            y = y * 4
         return y
 
 
@@ -1111,6 +1113,8 @@ class MaybeOne(torch.nn.Module):
             y = y + 3
         if torch.dropout(x, 0.5, False) is other:
             y = y + 5
+        if x.transpose(0, 0) is other:
+            y = y + 7
         return y
 
 
@@ -1438,6 +1442,26 @@ def test_quantized(tmp_path: Path) -> None:
     program = load_program(import_mlir(target), module)
     x = torch.randn(2, 8)
     assert_same(program(x), module(x))
+
+
+def test_quantized_tensors_have_sizes(tmp_path: Path) -> None:
+    """The scale of an input is a buffer, and the checks of a quantized convolution ask for what does not hang on it."""
+    quantization = pytest.importorskip("torch.ao.quantization")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        quantization.QuantStub(), torch.nn.Conv2d(3, 4, 3), quantization.DeQuantStub()
+    ).eval()
+    model.qconfig = quantization.get_default_qconfig("x86")
+    quantization.prepare(model, inplace=True)
+    x = torch.randn(1, 3, 8, 8)
+    model(x)
+    quantization.convert(model, inplace=True)
+    torch.jit.script(model).save(tmp_path / "model.pt")
+    document = convert(tmp_path / "model.pt", inputs=(x,))
+    targets = {node["target"] for node in nodes_of(graph_of(document))}
+    assert "quantized.conv2d.new" in targets and "prim.If" not in targets
+    module = torch.jit.load(tmp_path / "model.pt")
+    assert_same(load_program(import_mlir(document), module)(x), module(x))
 
 
 def test_objects_whose_names_have_dots(tmp_path: Path) -> None:
