@@ -1044,6 +1044,7 @@ def test_methods(tmp_path: Path) -> None:
         (["--input=1000000x1000000xf32"], "larger than 100 GB"),
         (["--nothing"], "there is no option --nothing"),
         (["--memory=0"], "a whole number from 1"),
+        (["-o", "graph.mlir"], "writes MLIR, with the same --input and --method"),
     ],
 )
 def test_wrong_requests(tmp_path: Path, options: list[str], says: str) -> None:
