@@ -217,7 +217,7 @@ void GraphFile::write(std::ostream &os, const Producer &producer,
                       bool returnsOneValue) const {
   os << "{\"opprof_graph_version\": 1,\n \"producer\": {\"torch\":"
      << quote(producer.torch) << ",\"opprof\":" << quote(producer.opprof)
-     << ",\"from\":\"torchscript\""
+     << ",\"from\":\"torchscript\",\"method\":" << quote(producer.method)
      << (producer.trains ? ",\"training\":true}" : "}");
   types.write(os, "types");
   stacks.write(os, "stacks");

@@ -90,9 +90,10 @@ struct GraphFile {
   /// themselves: by name, as JSON.
   std::map<std::string, std::string> argumentForms;
 
-  /// Who wrote the file, and whether what was read was saved to be trained.
+  /// Who wrote the file, which method was read, and whether it was saved to be
+  /// trained.
   struct Producer {
-    std::string_view torch, opprof;
+    std::string_view torch, opprof, method;
     bool trains = false;
   };
 

@@ -364,6 +364,15 @@ bool Runner::runConstruction(Node *node) {
   }
 }
 
+static bool holdsTensor(const c10::IValue &value, const c10::IValue &tensor) {
+  bool isHeld = false;
+  value.visit([&](const c10::IValue &part) {
+    isHeld |= part.isTensor() && part.is(tensor);
+    return isHeld;
+  });
+  return isHeld;
+}
+
 void Runner::runOperator(Node *node) {
   if (!node->maybeOperator())
     throw InputError(getPlace(node) + " is no operator that can be run here");
@@ -375,6 +384,13 @@ void Runner::runOperator(Node *node) {
   if (node->getOperator().schema().is_vararg() && node->kind() != prim::tolist)
     stack.emplace_back(static_cast<int64_t>(node->inputs().size()));
   node->getOperation()(stack);
-  for (size_t i = 0; i < node->outputs().size(); ++i)
-    set(node->outputs()[i], stack[stack.size() - node->outputs().size() + i]);
+  for (size_t i = 0; i < node->outputs().size(); ++i) {
+    const Value *output = node->outputs()[i];
+    c10::IValue &given = stack[stack.size() - node->outputs().size() + i];
+    if (given.isTensor())
+      for (const Value *input : node->inputs())
+        if (holdsTensor(get(input), given))
+          passedOn.insert(output);
+    set(output, std::move(given));
+  }
 }

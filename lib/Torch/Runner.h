@@ -29,6 +29,11 @@ public:
     return found == types.end() ? nullptr : &found->second;
   }
 
+  /// Whether the value was a tensor that its operator took, in any round.
+  bool isPassedOn(const torch::jit::Value *value) const {
+    return passedOn.count(value) != 0;
+  }
+
   /// Whether a run came to the block.
   bool hasRun(const torch::jit::Block *block) const {
     return ran.count(block) != 0;
@@ -55,6 +60,7 @@ private:
                      std::vector<const torch::jit::Value *>>
       releases;
   std::unordered_set<const torch::jit::Block *> ran;
+  std::unordered_set<const torch::jit::Value *> passedOn;
   uint64_t numSteps = 0;
 };
 

@@ -126,6 +126,53 @@ static std::string getReason(const std::exception &error) {
   return what.substr(0, what.find("\nException raised from"));
 }
 
+/// The methods that TorchScript makes of an overloaded one: forward__0,
+/// forward__1.
+static std::vector<torch::jit::Method>
+getOverloads(const torch::jit::Module &module, const std::string &method) {
+  const std::string prefix = method + "__";
+  std::vector<torch::jit::Method> overloads;
+  for (const torch::jit::Method &other : module.get_methods()) {
+    const std::string &name = other.name();
+    if (name.size() > prefix.size() && name.rfind(prefix, 0) == 0 &&
+        name.find_first_not_of("0123456789", prefix.size()) ==
+            std::string::npos)
+      overloads.push_back(other);
+  }
+  return overloads;
+}
+
+/// The name of the method that is asked for: of an overloaded one, as the
+/// recurrent layers of PyTorch have, that of the overload that takes the
+/// inputs.
+static std::string chooseMethod(const torch::jit::Module &module,
+                                const ReadRequest &request) {
+  std::vector<torch::jit::Method> overloads;
+  if (!module.find_method(request.method))
+    overloads = getOverloads(module, request.method);
+  if (overloads.empty())
+    return request.method;
+  std::vector<std::string> fitting;
+  std::string schemas;
+  for (const torch::jit::Method &overload : overloads) {
+    const c10::FunctionSchema &schema = overload.function().getSchema();
+    schemas += (schemas.empty() ? "" : "; ") + c10::toString(schema);
+    try {
+      getArguments(schema, request.inputs);
+      fitting.push_back(overload.name());
+    } catch (const std::exception &) {
+      // These inputs are not for this one.
+    }
+  }
+  if (fitting.size() == 1 && !request.inputs.empty())
+    return fitting.front();
+  const char *reason = request.inputs.empty() ? "no --input says which is meant"
+                       : fitting.empty() ? "the inputs fit none of them"
+                                         : "the inputs fit several of them";
+  throw InputError("the method '" + request.method + "' is overloaded, and " +
+                   reason + ": name one with --method: " + schemas);
+}
+
 static torch::jit::Module load(const ReadRequest &request) {
   try {
     return torch::jit::load(request.path, c10::Device(c10::kCPU));
@@ -299,7 +346,8 @@ static ReadTimes read(const ReadRequest &request, const ReadFiles &files) {
   if (request.freeze && trains)
     throw InputError("it was saved in training mode, and what is frozen is "
                      "inference: save it again after eval()");
-  ModuleGraph graph(module, request.method);
+  const std::string method = chooseMethod(module, request);
+  ModuleGraph graph(module, method);
   if (request.freeze)
     graph = graph.freeze();
   times.inlining = watch.lap();
@@ -330,7 +378,8 @@ static ReadTimes read(const ReadRequest &request, const ReadFiles &files) {
   translator.keepSharedMemory();
   times.translation = watch.lap();
   std::ostringstream text;
-  GraphFile::Producer producer{TORCH_VERSION, request.opprofVersion, trains};
+  GraphFile::Producer producer{TORCH_VERSION, request.opprofVersion, method,
+                               trains};
   file.write(text, producer, getGraphName(request), record,
              translator.returnsOneValue());
   std::string content = text.str();

@@ -156,6 +156,12 @@ bool Translator::translateMetadata(Node *node) {
     if (!place)
       return false;
     known = type->sizes[*place];
+  } else if (name == "aten::numel") {
+    known = c10::multiply_integers(type->sizes);
+  } else if (name == "aten::len" && !type->sizes.empty()) {
+    known = type->sizes.front();
+  } else if (name == "aten::element_size" || name == "prim::itemsize") {
+    known = static_cast<int64_t>(c10::elementSize(type->dtype));
   } else if (name == "aten::dim") {
     known = static_cast<int64_t>(type->sizes.size());
   } else if (name == "prim::dtype") {
@@ -548,18 +554,81 @@ static const Value *getUncast(const Value *value) {
   return value;
 }
 
-/// Answers whether two values are one object, where one is None or both have
-/// one name.
+/// True for an operator that never gives out a tensor that it takes because of
+/// how that lies in memory, as contiguous() does: its schema says that nothing
+/// is shared, or it makes a view.
+static bool givesOwnTensor(const c10::FunctionSchema &schema, size_t result) {
+  static const std::set<std::string> kViews = {
+      "aten::transpose", "aten::t",      "aten::permute", "aten::unsqueeze",
+      "aten::squeeze",   "aten::select", "aten::slice",   "aten::view",
+      "aten::expand",    "aten::narrow"};
+  return schema.name().rfind("aten::", 0) == 0 &&
+         result < schema.returns().size() &&
+         (!schema.returns()[result].alias_info() ||
+          kViews.count(schema.name()));
+}
+
+/// True where the node makes the tensor, whatever the call. An operator may
+/// give out one that it takes, which a run shows, and numbers may decide.
+bool Translator::isMadeByNode(const Value *value) {
+  const Node *node = value->node();
+  const c10::FunctionSchema *schema = node->maybeSchema();
+  if (!runner || !runner->lookUp(value) || runner->isPassedOn(value) ||
+      !schema || !givesOwnTensor(*schema, value->offset()) ||
+      value->type()->kind() != c10::TypeKind::TensorType)
+    return false;
+  for (const Value *input : node->inputs())
+    if (!holdsKind(*input->type(), c10::TypeKind::TensorType) &&
+        !getKnownNumbers(input))
+      return false;
+  return true;
+}
+
+/// True for a tensor that is there before the graph runs.
+bool Translator::isGiven(const Value *value) const {
+  const Node *node = value->node();
+  if (node->kind() == prim::GetAttr) {
+    auto path = graph.getAttributePath(node);
+    return path && !graph.isWritten(*path);
+  }
+  return node->kind() == prim::Constant ||
+         (node->kind() == prim::Param &&
+          node->owningBlock() == graph.getGraph().block());
+}
+
+/// The value that the tensor is, through branches that are decided.
+const Value *Translator::getOrigin(const Value *value) {
+  auto found = makers.find(get(value)->node);
+  return found == makers.end() ? getUncast(value) : found->second;
+}
+
+/// True where two values are two tensors. Two that are given may be one.
+bool Translator::areApart(const Value *first, const Value *second) {
+  first = getOrigin(first), second = getOrigin(second);
+  bool isFirstMade = isMadeByNode(first), isSecondMade = isMadeByNode(second);
+  return (isFirstMade && isSecondMade) || (isFirstMade && isGiven(second)) ||
+         (isSecondMade && isGiven(first));
+}
+
+/// Answers whether two values are one object, where one is None, both have one
+/// name, or one is made by its node.
 bool Translator::translateIs(Node *node, bool asksIs) {
-  if (getUncast(node->input(0)) == getUncast(node->input(1))) {
+  const std::string &name = get(node->input(0))->node;
+  if (getUncast(node->input(0)) == getUncast(node->input(1)) ||
+      (!name.empty() && name == get(node->input(1))->node)) {
     bind(node->output(), makeKnown(asksIs));
     return true;
   }
   std::optional<bool> first = isNone(node->input(0)),
                       second = isNone(node->input(1));
-  // Two values that are there may be one or two.
-  if (!first || !second || (!*first && !*second))
+  if (!first || !second)
     return false;
+  if (!*first && !*second) {
+    if (!areApart(node->input(0), node->input(1)))
+      return false;
+    bind(node->output(), makeKnown(!asksIs));
+    return true;
+  }
   bind(node->output(), makeKnown((*first == *second) == asksIs));
   return true;
 }
@@ -757,7 +826,8 @@ bool Translator::translateToPython(Node *node) {
   c10::TypeKind kind = first->type()->kind();
   if (name == "aten::str" &&
       (kind == c10::TypeKind::IntType || kind == c10::TypeKind::BoolType ||
-       kind == c10::TypeKind::StringType)) {
+       kind == c10::TypeKind::StringType ||
+       kind == c10::TypeKind::DeviceObjType)) {
     emitPython(node, "builtins.str", {get(first)});
     return true;
   }

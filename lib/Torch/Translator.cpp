@@ -810,6 +810,7 @@ void Translator::emit(Node *node, NodeRecord record) {
   nodes->push_back(std::move(record));
   if (outputs.size() == 1) {
     bind(outputs[0], makeNode(name));
+    makers[name] = outputs[0];
     return;
   }
   for (size_t i = 0; i < outputs.size(); ++i)
@@ -924,6 +925,7 @@ Translator::translate(const std::vector<std::optional<c10::IValue>> &fixed,
     input.type = addType(file, getType(value));
     typeOfName[input.name] = input.type;
     bind(value, makeNode(input.name));
+    makers[input.name] = value;
     if (i - 1 < forms.size() && !forms[i - 1].text.empty())
       file.argumentForms[input.name] = forms[i - 1].text;
     userInputs.push_back(input);

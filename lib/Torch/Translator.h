@@ -154,6 +154,11 @@ private:
   bool translateFormat(torch::jit::Node *node);
   bool translateIsInstance(torch::jit::Node *node);
   std::optional<bool> isNone(const torch::jit::Value *value);
+  bool isMadeByNode(const torch::jit::Value *value);
+  bool isGiven(const torch::jit::Value *value) const;
+  const torch::jit::Value *getOrigin(const torch::jit::Value *value);
+  bool areApart(const torch::jit::Value *first,
+                const torch::jit::Value *second);
   bool translateIs(torch::jit::Node *node, bool asksIs);
   bool translateToPython(torch::jit::Node *node);
   bool translateListChange(torch::jit::Node *node, const std::string &name);
@@ -205,6 +210,8 @@ private:
   std::set<std::string> names;
   std::unordered_map<std::string, unsigned> nextNumber;
   std::unordered_map<std::string, int> typeOfName;
+  /// The value that a node or input of the graph was written for, by its name.
+  std::unordered_map<std::string, const torch::jit::Value *> makers;
 
   // Inputs of the graph that are no user's, by kind, and each by its path.
   std::vector<InputRecord> parameters, buffers, constants;

@@ -304,7 +304,11 @@ void Variation::visitOperator(Node *node, Level control) {
     else
       numbers = std::max(numbers, level);
   }
-  bool pointwise = hasTag(node, at::Tag::pointwise);
+  // Scales, which a buffer holds, say as little of sizes as other numbers
+  // there.
+  bool pointwise = hasTag(node, at::Tag::pointwise) ||
+                   node->kind() == aten::quantize_per_tensor ||
+                   node->kind() == aten::quantize_per_channel;
   bool ofData = !isConstruct && takesTensors && contents != Same && !onlyAsks &&
                 hasSizesOfData(node);
   for (const Value *output : node->outputs()) {

@@ -1044,11 +1044,122 @@ def test_methods(tmp_path: Path) -> None:
         (["--input=1000000x1000000xf32"], "larger than 100 GB"),
         (["--nothing"], "there is no option --nothing"),
         (["--memory=0"], "a whole number from 1"),
+        (["-o", "graph.mlir"], "writes MLIR, with the same --input and --method"),
     ],
 )
 def test_wrong_requests(tmp_path: Path, options: list[str], says: str) -> None:
     save(CASES["perceptron"], tmp_path / "model.pt")
     assert says in refusal(tmp_path / "model.pt", *options)
+
+
+@pytest.mark.parametrize("make", [torch.nn.LSTM, torch.nn.GRU])
+def test_overloads_are_told_by_their_inputs(
+    tmp_path: Path, make: Callable[..., torch.nn.Module]
+) -> None:
+    """A recurrent layer that is no part of a model is saved as two methods, and not as forward."""
+    torch.manual_seed(0)
+    module, x = make(6, 7, 2).eval(), torch.randn(4, 2, 6)
+    archive = tmp_path / "model.pt"
+    torch.jit.script(module).save(archive)
+    document = convert(archive, inputs=(x,))
+    assert json.loads(document.read_text())["producer"]["method"] == "forward__0"
+    loaded = torch.jit.load(archive)
+    with torch.no_grad():
+        assert_same(load_program(import_mlir(document), loaded)(x), loaded.forward__0(x))
+    document.unlink()
+    said = refusal(archive)
+    assert "'forward' is overloaded, and no --input says which is meant" in said
+    assert "forward__0(" in said and "forward__1(" in said
+    assert "the inputs fit none of them" in refusal(archive, "--input=3")
+    assert "no method 'backward'" in refusal(archive, "--method=backward", "--input=4x2x6xf32")
+
+
+class Sized(torch.nn.Module):
+    """Asks for what follows from sizes and dtypes, and whether tensors are one."""
+
+    def forward(self, x: Tensor, other: Tensor) -> Tensor:
+        y = x.exp()
+        if x.numel() > 4 and len(other) == 2 and y.dim() == 2 and x.element_size() == 4:
+            y = y + 1
+        if y is not other:
+            y = y * 2
+        if y is x.sum():
+            y = y * 3
+        if y.t() is y.t():
+            y = y * 4
+        return y
+
+
+def test_sizes_and_fresh_tensors_decide_branches(tmp_path: Path) -> None:
+    module = torch.jit.script(Sized())
+    module.save(tmp_path / "model.pt")
+    inputs = (torch.rand(3, 4), torch.rand(2))
+    document = convert(tmp_path / "model.pt", inputs=inputs)
+    targets = [node["target"] for node in nodes_of(graph_of(document))]
+    assert targets[:3] == ["aten.exp.default", "aten.add.Tensor", "aten.mul.Tensor"]
+    assert "prim.If" not in targets
+    assert_same(load_program(import_mlir(document))(*inputs), module(*inputs))
+
+
+class MaybeOne(torch.nn.Module):
+    """What may be one tensor in another call, or is one where it was not thought to be."""
+
+    def forward(self, x: Tensor, other: Tensor, drops: bool) -> Tensor:
+        y = x * 2
+        if x is other:
+            y = y + 1
+        if torch.dropout(y, 0.5, drops) is not y:
+            y = y * 0
+        if y.contiguous() is not y:
+            y = y + 3
+        if torch.dropout(x, 0.5, False) is other:
+            y = y + 5
+        if x.transpose(0, 0) is other:
+            y = y + 7
+        return y
+
+
+def test_tensors_that_may_be_one_are_asked_for(tmp_path: Path) -> None:
+    module = torch.jit.script(MaybeOne())
+    module.save(tmp_path / "model.pt")
+    x, other = torch.rand(3, 4), torch.rand(3, 4)
+    document = convert(tmp_path / "model.pt", inputs=(x, other, True))
+    program = load_program(import_mlir(document))
+    wide = torch.rand(4, 3).t()
+    for inputs in ((x, other, False), (x, x, False), (x, x, True), (wide, wide, False)):
+        assert_same(program(*inputs), module(*inputs))
+
+
+class ByDevice(torch.nn.Module):
+    """Keeps a table for each device that it was asked on, as LeViT's attention does."""
+
+    cache: dict[str, Tensor]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = torch.nn.Parameter(torch.randn(5))
+        self.register_buffer("places", torch.tensor([[0, 1], [1, 4]]))
+        self.cache = {}
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(2):
+            key = str(x.device)
+            if key not in self.cache:
+                self.cache[key] = self.bias[self.places]
+            x = x + self.cache[key]
+        return x
+
+
+def test_devices_as_text(tmp_path: Path) -> None:
+    module = torch.jit.script(ByDevice())
+    module.save(tmp_path / "model.pt")
+    x = torch.randn(2, 2)
+    document = convert(tmp_path / "model.pt", inputs=(x,))
+    assert "builtins.str" in {node["target"] for node in nodes_of(graph_of(document))}
+    program = load_program(import_mlir(document))
+    with torch.no_grad():
+        for _ in range(2):
+            assert_same(program(x), module(x))
 
 
 def test_missing_input(tmp_path: Path) -> None:
@@ -1332,6 +1443,26 @@ def test_quantized(tmp_path: Path) -> None:
     program = load_program(import_mlir(target), module)
     x = torch.randn(2, 8)
     assert_same(program(x), module(x))
+
+
+def test_quantized_tensors_have_sizes(tmp_path: Path) -> None:
+    """The scale of an input is a buffer, and the checks of a quantized convolution ask for what does not hang on it."""
+    quantization = pytest.importorskip("torch.ao.quantization")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        quantization.QuantStub(), torch.nn.Conv2d(3, 4, 3), quantization.DeQuantStub()
+    ).eval()
+    model.qconfig = quantization.get_default_qconfig("x86")
+    quantization.prepare(model, inplace=True)
+    x = torch.randn(1, 3, 8, 8)
+    model(x)
+    quantization.convert(model, inplace=True)
+    torch.jit.script(model).save(tmp_path / "model.pt")
+    document = convert(tmp_path / "model.pt", inputs=(x,))
+    targets = {node["target"] for node in nodes_of(graph_of(document))}
+    assert "quantized.conv2d.new" in targets and "prim.If" not in targets
+    module = torch.jit.load(tmp_path / "model.pt")
+    assert_same(load_program(import_mlir(document), module)(x), module(x))
 
 
 def test_objects_whose_names_have_dots(tmp_path: Path) -> None:

@@ -123,6 +123,12 @@ static Options parseOptions(int argc, char **argv) {
   }
   if (options.request.path.empty())
     throw UsageError("no archive is given");
+  std::string suffix = std::filesystem::path(options.output).extension();
+  if (suffix == ".mlir" || suffix == ".mlirbc")
+    throw UsageError(options.output +
+                     ": graph JSON is what is written here; `opprof export " +
+                     options.request.path + " -o " + options.output +
+                     "` writes MLIR, with the same --input and --method");
   return options;
 }
 

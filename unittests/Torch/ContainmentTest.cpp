@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 
 #include <fcntl.h>
+#include <linux/landlock.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -437,6 +438,49 @@ TEST(Sandbox, IsWhatKeepsItIn) {
                   }) == "it could";
   }
   EXPECT_GE(numWorking, 30u);
+}
+
+/// Ways that are opened for reading, which a filter of system calls allows.
+std::vector<Attempt> getReadingAttempts() {
+  // The sandbox lets nobody ask for it, and /proc shows it.
+  const std::string parent = "/proc/" + std::to_string(getpid());
+  return {
+      {"memory of the parent as a file",
+       [parent](auto &) {
+         // It has the same at the same place, as this began as its copy.
+         static const int known = 14;
+         int value = 0, file = open((parent + "/mem").c_str(), O_RDONLY);
+         return file >= 0 &&
+                pread(file, &value, sizeof value,
+                      reinterpret_cast<off_t>(&known)) == sizeof value &&
+                value == known;
+       }},
+      {"environment of the parent",
+       [parent](auto &) {
+         char byte = 0;
+         int file = open((parent + "/environ").c_str(), O_RDONLY);
+         return file >= 0 && read(file, &byte, 1) == 1;
+       }},
+      {"a terminal of its own",
+       [](auto &) { return open("/dev/ptmx", O_RDONLY | O_NOCTTY) >= 0; }},
+  };
+}
+
+TEST(Sandbox, ReadsNoDeviceAndNoOtherProcess) {
+  if (syscall(SYS_landlock_create_ruleset, nullptr, 0,
+              LANDLOCK_CREATE_RULESET_VERSION) < 1)
+    GTEST_SKIP() << "this kernel has no Landlock";
+  unsigned numWorking = 0;
+  for (const Attempt &attempt : getReadingAttempts()) {
+    auto tries = [&] {
+      if (attempt.tries(""))
+        throw std::runtime_error("it could");
+    };
+    EXPECT_EQ(run(getSandbox(), tries), "") << attempt.name;
+    numWorking += run({}, tries) == "it could";
+  }
+  // Others may forbid some of it; where they forbid all, this shows nothing.
+  EXPECT_GE(numWorking, 1u);
 }
 
 TEST(Sandbox, LetsWorkBeDone) {

@@ -86,7 +86,7 @@ def load_archive(
         module,
         args,
         moved_to=device,
-        method=options.method or "forward",
+        method=document["producer"]["method"],
         graph=document,
     )
 
