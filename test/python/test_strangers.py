@@ -419,6 +419,30 @@ def test_what_is_somebody_elses_is_not_replaced(tmp_path: Path, name: str) -> No
     assert (run / name).read_text() == "months of somebody's work"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model_optimized.py",
+        "model_optimized_test.py",
+        "optimize.json",
+        "precision-by-region.mlir",
+        "report.txt",
+    ],
+)
+def test_what_is_somebody_elses_where_optimize_writes_is_not_replaced(
+    tmp_path: Path, name: str
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("months of somebody's work")
+    # Nothing is run before.
+    (tmp_path / "model.py").write_text("raise SystemExit('ran')")
+    said = opprof("optimize", tmp_path / "model.py", "-o", out)
+    assert said.returncode == 1
+    assert f"{out / name}: is none of opprof's files, and would be lost" in said.stderr
+    assert [file.read_text() for file in out.iterdir()] == ["months of somebody's work"]
+
+
 def test_a_test_of_somebody_elses_is_not_replaced(tmp_path: Path) -> None:
     emit([], tmp_path / "backend.py")
     emit([], tmp_path / "backend.py")
