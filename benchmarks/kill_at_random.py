@@ -80,6 +80,10 @@ def prepare(folder: Path) -> dict[str, Command]:
         "report --html": Command(
             ["report", str(run), "--html", str(out / "report.html")], out / "report.html"
         ),
+        "report --perfetto": Command(
+            ["report", str(run), "--perfetto", str(out / "timeline.json.gz")],
+            out / "timeline.json.gz",
+        ),
         "launches": Command(["launches", str(run)], run),
         "recommend": Command(
             ["recommend", str(run), "-o", str(out / "rewrites")], out / "rewrites"
@@ -196,6 +200,21 @@ def half_written(output: Path) -> list[str]:
     return wrong
 
 
+def _kill_one(line: list[str], moment: float) -> float | None:
+    """Kills a run after that many seconds; what it took, where it had ended by then and nothing was killed."""
+    begun = time.monotonic()
+    process = subprocess.Popen(
+        line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        process.wait(timeout=moment)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return None
+    return time.monotonic() - begun
+
+
 def kill(command: Command, times: int, moments: random.Random) -> tuple[list[str], str]:
     """Kills a command `times` times; returns what is wrong, and a row of a table."""
     line = command.line
@@ -211,13 +230,8 @@ def kill(command: Command, times: int, moments: random.Random) -> tuple[list[str
     takes, wrong = run_whole()
     expected = names(command.output)
     for number in range(times):
-        process = subprocess.Popen(
-            line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
-        # Not later than its end: moments after that kill nothing.
-        time.sleep(moments.uniform(0, takes))
-        process.kill()
-        process.wait()
+        while (took := _kill_one(line, moments.uniform(0, takes))) is not None:
+            takes = took
         wrong += [f"killed: {text}" for text in half_written(command.output)]
         if (number + 1) % (KILLED_IN_A_ROW + 1) == 0 or number + 1 == times:
             takes, after = run_whole()

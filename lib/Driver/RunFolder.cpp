@@ -201,19 +201,6 @@ Error RunFolder::checkFiles() const {
   return Error::success();
 }
 
-/// Whether what bears the name of one of opprof's files, and would be taken
-/// away for it, holds what opprof writes there.
-static bool holdsOwn(StringRef path, StringRef mark) {
-  // What isn't there, or is empty, is in nobody's way.
-  uint64_t size = 0;
-  if (sys::fs::file_size(path, size) || !size)
-    return true;
-  constexpr uint64_t kHead = 1 << 16;
-  ErrorOr<std::unique_ptr<MemoryBuffer>> head =
-      MemoryBuffer::getFileSlice(path, std::min(size, kHead), /*Offset=*/0);
-  return head && (*head)->getBuffer().contains(mark);
-}
-
 Error RunFolder::check() const {
   if (Error error = checkFolder(path))
     return error;
@@ -232,12 +219,9 @@ Error RunFolder::check() const {
       {step(), "\"opprof_step_version\""},
       {profile(), "\"version\""},
       {reportHTML(), "opprof</title>"}};
-  for (const auto &[file, mark] : marks) {
-    if (Error error = checkPlace(file))
+  for (const auto &[file, mark] : marks)
+    if (Error error = checkOwn(file, mark))
       return error;
-    if (!holdsOwn(file, mark))
-      return refuse(file + ": is none of opprof's files, and would be lost");
-  }
   // A page of text, a trace, and what was counted bear no mark, but a run that
   // writes them has left what it was made of. A capture may be kept alone.
   StringRef captured(capture::kFileMagic, sizeof(capture::kFileMagic));
@@ -251,8 +235,8 @@ Error RunFolder::check() const {
                                     profile()},
               [](const std::string &file) { return isFile(file); }))
     for (const std::string &file : unmarked)
-      if (isFile(file) && !holdsOwn(file, captured))
-        return refuse(file + ": is none of opprof's files, and would be lost");
+      if (Error error = checkOwn(file, captured))
+        return error;
   for (const std::string &folder : compiledGraphs()) {
     std::error_code error;
     for (sys::fs::directory_iterator it(folder, error), end;

@@ -20,8 +20,6 @@ using namespace opprof::rewrite;
 static constexpr llvm::StringLiteral kIndexName = "rewrites.json";
 
 static llvm::Error write(const std::string &path, StringRef text) {
-  if (llvm::Error error = checkPlace(path))
-    return error;
   return writeFile(path, [&](llvm::raw_ostream &os) { os << text; });
 }
 
@@ -35,9 +33,6 @@ static std::string join(StringRef folder, StringRef name) {
 /// folder may hold a person's own.
 static llvm::Error removeOldScripts(StringRef folder) {
   std::string index = join(folder, kIndexName);
-  // A pipe in its place would be waited for.
-  if (llvm::Error error = checkPlace(index))
-    return error;
   auto file = opprof::openInput(index);
   if (!file)
     return llvm::Error::success();
@@ -125,6 +120,15 @@ llvm::Error opprof::rewrite::writeRewriteFolder(StringRef folder,
                                                 StringRef script) {
   if (llvm::Error error = makeFolder(folder))
     return error;
+  // Their names are such that others have them too.
+  if (llvm::Error error = checkOwn(join(folder, kIndexName), "\"rewrites\""))
+    return error;
+  std::vector<std::string> files;
+  for (auto [i, current] : llvm::enumerate(offers.recommendations)) {
+    files.push_back(llvm::formatv("{0,0+2}-{1}.mlir", i + 1, current.name));
+    if (llvm::Error error = checkOwn(join(folder, files.back()), "fx.rewrite"))
+      return error;
+  }
   if (llvm::Error error = removeOldScripts(folder))
     return error;
   std::string index;
@@ -143,15 +147,13 @@ llvm::Error opprof::rewrite::writeRewriteFolder(StringRef folder,
   json.attributeBegin("rewrites");
   json.arrayBegin();
   for (auto [i, current] : llvm::enumerate(offers.recommendations)) {
-    std::string file =
-        llvm::formatv("{0,0+2}-{1}.mlir", i + 1, current.name).str();
     setScriptHead(current, i + 1, main);
     std::string text;
     llvm::raw_string_ostream stream(text);
     fx::printRewriteScript(*current.script, stream);
-    if (llvm::Error error = write(join(folder, file), text))
+    if (llvm::Error error = write(join(folder, files[i]), text))
       return error;
-    writeEntry(current, file, i + 1, main, json);
+    writeEntry(current, files[i], i + 1, main, json);
   }
   json.arrayEnd();
   json.attributeEnd();

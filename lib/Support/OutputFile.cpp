@@ -6,6 +6,7 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Process.h"
 #include "llvm/Support/Signals.h"
@@ -80,6 +81,22 @@ Error opprof::checkPlace(const Twine &path) {
                              ", where opprof would write a file of its own\n  "
                              "give -o a folder of its own");
   return Error::success();
+}
+
+Error opprof::checkOwn(const Twine &path, StringRef mark) {
+  if (Error error = checkPlace(path))
+    return error;
+  // What isn't there, or is empty, is in nobody's way.
+  uint64_t size = 0;
+  if (sys::fs::file_size(path, size) || !size)
+    return Error::success();
+  constexpr uint64_t kHead = 1 << 16;
+  ErrorOr<std::unique_ptr<MemoryBuffer>> head =
+      MemoryBuffer::getFileSlice(path, std::min(size, kHead), /*Offset=*/0);
+  if (head && (*head)->getBuffer().contains(mark))
+    return Error::success();
+  return fail(path, "is none of opprof's files, and would be lost\n  give -o a "
+                    "folder of its own");
 }
 
 /// Prints to the open file; what the system refused is the error.

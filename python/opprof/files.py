@@ -65,6 +65,19 @@ def check_own(path: Path) -> None:
         )
 
 
+def check_mark(path: Path, mark: str, *, remedy: str = "give -o a folder of its own") -> None:
+    """Refuses to replace what bears the name of one of opprof's files and does not hold what opprof writes there."""
+    if not path.exists():
+        return
+    if path.is_file():
+        with path.open("rb") as file:
+            head = file.read(1 << 16)
+        # What is empty is in nobody's way.
+        if not head or mark.encode() in head:
+            return
+    raise OpprofError(f"{path}: is none of opprof's files, and would be lost", remedy=remedy)
+
+
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[bool]:
     """Keeps a folder for results to this process: another command that fills it is refused until the block has ended. Gives whether

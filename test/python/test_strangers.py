@@ -239,6 +239,25 @@ def test_a_pipe_among_what_is_recommended_is_told(tmp_path: Path) -> None:
     assert f"{out}/rewrites.json: is a pipe, where opprof would write" in said.stderr
 
 
+def test_what_is_somebody_elses_among_rewrites_is_not_replaced(tmp_path: Path) -> None:
+    """Neither the index of another program nor a file by the name of one of our scripts."""
+    graph = ROOT / "test" / "Rewrite" / "shared-input-gemms.mlir"
+    assert opprof("recommend", graph, "-o", tmp_path / "own").returncode == 0
+    script = next((tmp_path / "own").glob("01-*.mlir")).name
+    notes = {"rewrites.json": '{"chapters": [{"file": "notes.mlir"}]}', script: "// notes"}
+    for name, text in notes.items():
+        out = tmp_path / f"of-{name}"
+        out.mkdir()
+        (out / name).write_text(text)
+        said = opprof("recommend", graph, "-o", out)
+        assert said.returncode == 1
+        assert f"{out / name}: is none of opprof's files, and would be lost" in said.stderr
+        assert [file.read_text() for file in out.iterdir()] == [text]
+    # What a killed run left without an index is ours.
+    (tmp_path / "own" / "rewrites.json").unlink()
+    assert opprof("recommend", graph, "-o", tmp_path / "own").returncode == 0
+
+
 @pytest.mark.parametrize("target", ["nowhere", "report.html"])
 def test_a_link_that_leads_nowhere_gives_way(tmp_path: Path, target: str) -> None:
     """As every link does in a result's place; what it leads to is not made."""
@@ -398,6 +417,30 @@ def test_what_is_somebody_elses_is_not_replaced(tmp_path: Path, name: str) -> No
     assert said.returncode == 1
     assert f"{name}: is none of opprof's files, and would be lost" in said.stderr
     assert (run / name).read_text() == "months of somebody's work"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model_optimized.py",
+        "model_optimized_test.py",
+        "optimize.json",
+        "precision-by-region.mlir",
+        "report.txt",
+    ],
+)
+def test_what_is_somebody_elses_where_optimize_writes_is_not_replaced(
+    tmp_path: Path, name: str
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("months of somebody's work")
+    # Nothing is run before.
+    (tmp_path / "model.py").write_text("raise SystemExit('ran')")
+    said = opprof("optimize", tmp_path / "model.py", "-o", out)
+    assert said.returncode == 1
+    assert f"{out / name}: is none of opprof's files, and would be lost" in said.stderr
+    assert [file.read_text() for file in out.iterdir()] == ["months of somebody's work"]
 
 
 def test_a_test_of_somebody_elses_is_not_replaced(tmp_path: Path) -> None:

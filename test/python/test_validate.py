@@ -126,19 +126,27 @@ def test_outputs_that_nothing_reaches_prove_nothing(tmp_path: Path, begins: str)
 
 
 @pytest.mark.parametrize(
-    ("text", "failed"),
+    ("text", "failed", "why"),
     [
-        ("def broken(:", "syntax"),
-        ("import no_such_module_here", "import"),
-        ('BACKEND_NAME = "never_registered"\nREWRITES = ()\napplied = {}', "registration"),
+        ("def broken(:", "syntax", "invalid syntax"),
+        ("import no_such_module_here", "import", "No module named"),
+        (SCRIPT, "import", "is no backend: sets no BACKEND_NAME"),
+        (
+            'BACKEND_NAME = "never_registered"\nREWRITES = ()\napplied = {}',
+            "registration",
+            "never_registered is not known",
+        ),
     ],
 )
-def test_a_broken_file_is_named(tmp_path: Path, subject: Subject, text: str, failed: str) -> None:
+def test_a_broken_file_is_named(
+    tmp_path: Path, subject: Subject, text: str, failed: str, why: str
+) -> None:
     file = tmp_path / f"broken_{failed}.py"
     file.write_text(text)
     verdict, program = check_backend(file, subject, error_budget=1e-3)
     assert program is None
-    assert [check.name for check in verdict.checks if not check.passed] == [failed]
+    (wrong,) = [check for check in verdict.checks if not check.passed]
+    assert wrong.name == failed and why in wrong.text
 
 
 def test_a_backend_that_never_ran_is_not_valid(tmp_path: Path, subject: Subject) -> None:

@@ -29,6 +29,11 @@ llvm::StringRef nameNoFile(const llvm::Twine &path);
 /// they would be lost, and a pipe would wait for somebody forever.
 llvm::Error checkPlace(const llvm::Twine &path);
 
+/// Refuses these too, and what bears the name of one of opprof's files, would
+/// be lost for it, and does not hold what opprof writes there: `mark`, in its
+/// first 64 KiB.
+llvm::Error checkOwn(const llvm::Twine &path, llvm::StringRef mark);
+
 /// Prints into a file beside `path` that takes its name once all is written;
 /// where that fails, `path` is as it was. The folder is made if it is missing.
 /// What is no file, such as /dev/null and pipes, is written to itself.

@@ -91,8 +91,7 @@ private:
   int64_t getGain(const Candidate &candidate, ArrayRef<Group> groups) const;
   bool isClass(const Group &group) const;
   void accept(const Candidate &candidate, MutableArrayRef<Group> groups);
-  void splitCandidate(const Candidate &candidate, int first, int second,
-                      int minPart);
+  void splitCandidate(const Candidate &candidate, int first, int second);
   int findCut(int first, int second, int length) const;
   void markRepeats(int place, int length);
   void markAlike(int place, int length);
@@ -723,9 +722,9 @@ int RepeatFinder::findCut(int first, int second, int length) const {
 }
 
 /// Tries again with the parts before and behind the node that makes two places
-/// differ, where neither has fewer than `minPart` nodes.
+/// differ.
 void RepeatFinder::splitCandidate(const Candidate &candidate, int first,
-                                  int second, int minPart) {
+                                  int second) {
   int length = candidate.length;
   budget -= length;
   if (budget < 0)
@@ -739,7 +738,7 @@ void RepeatFinder::splitCandidate(const Candidate &candidate, int first,
   };
   if (cut == length && hasTaker(first) != hasTaker(second))
     --cut;
-  if (cut < minPart || cut > length - minPart)
+  if (cut == 0 || cut == length)
     return;
   addCandidate(first, cut);
   addCandidate(first + cut, length - cut);
@@ -1128,7 +1127,7 @@ void RepeatFinder::findInText(int alphabet) {
     // first: the rest may be a repeat with what stands behind it.
     if (!across.empty() && !groups.empty() && !left.empty())
       splitCandidate(candidate, groups.front().members.front().first,
-                     left.front(), options.minNodes);
+                     left.front());
     // What is confirmed may be less than what looked the same.
     if (int64_t gain = getGain(candidate, groups);
         !groups.empty() && budget > 0 && isWorse(gain)) {
@@ -1138,7 +1137,7 @@ void RepeatFinder::findInText(int alphabet) {
     }
     accept(candidate, groups);
     if (left.size() >= options.minRepeats)
-      splitCandidate(candidate, left[0], left[1], /*minPart=*/1);
+      splitCandidate(candidate, left[0], left[1]);
   }
 }
 

@@ -488,9 +488,12 @@ def check_backend(
     verdict.add("syntax", True, "parses")
     try:
         backend = load_backend(file)
-        name = backend.BACKEND_NAME
     except Exception as error:
         verdict.add("import", False, f"{type(error).__name__}: {error}")
+        return verdict, None
+    name = getattr(backend, "BACKEND_NAME", None)
+    if not isinstance(name, str):
+        verdict.add("import", False, "is no backend: sets no BACKEND_NAME, as `opprof emit` does")
         return verdict, None
     verdict.add("import", True, "imports")
     registered = name in torch._dynamo.list_backends(exclude_tags=())

@@ -9,7 +9,7 @@ from pathlib import Path
 from opprof.backend.escaping import escaped
 from opprof.backend.rewrites import Script
 from opprof.errors import OpprofError
-from opprof.files import replacing
+from opprof.files import check_mark, replacing
 from opprof.tools import run_tool
 from opprof.version import __version__
 
@@ -43,7 +43,9 @@ MODULES = (
 )
 # The one that what is read from scripts takes the place of.
 _DEFINITIONS = "definitions"
-_TEST_TITLE = '"""Tests of the torch.compile backend in'
+#: How what is emitted begins.
+BACKEND_TITLE = '"""A torch.compile backend made by opprof'
+TEST_TITLE = '"""Tests of the torch.compile backend in'
 _RULE = f"# {'-' * 117}\n"
 
 
@@ -153,13 +155,7 @@ def emit(
     test = test.replace('"opprof_template.py"', repr(output.name))
     beside = test_file(output)
     # Nobody named this one: what has its name may be a test of somebody's own.
-    if beside.exists() and not (
-        beside.is_file() and beside.read_bytes().startswith(_TEST_TITLE.encode())
-    ):
-        raise OpprofError(
-            f"{beside}: is none of opprof's files, and would be lost",
-            remedy="move it away, or give -o another name",
-        )
+    check_mark(beside, TEST_TITLE, remedy="move it away, or give -o another name")
     for file, content in ((output, text), (beside, _test_head(output) + "\n" + test)):
         with replacing(file) as stream:
             stream.write(content)
@@ -208,7 +204,7 @@ def _head(name: str, output: Path, titles: list[str], *, has_passes: bool) -> st
         else "none: this backend is plain Inductor"
     )
     listed = "\n".join(f"  {escaped(title)}" for title in titles or [none])
-    return f'''"""A torch.compile backend made by opprof {__version__}. It needs PyTorch only.
+    return f'''{BACKEND_TITLE} {__version__}. It needs PyTorch only.
 
     import {escaped(output.stem)}
     model = {escaped(output.stem)}.optimize(model)                  # or:
@@ -224,4 +220,6 @@ compiled by Inductor as it is.
 
 
 def _test_head(output: Path) -> str:
-    return f'{_TEST_TITLE} {escaped(output.name)}: run `pytest {escaped(test_file(output).name)}`."""\n'
+    return (
+        f'{TEST_TITLE} {escaped(output.name)}: run `pytest {escaped(test_file(output).name)}`."""\n'
+    )

@@ -26,7 +26,7 @@ from opprof.backend.checks import (
     check_backend,
     check_script,
 )
-from opprof.backend.emit import emit, test_file
+from opprof.backend.emit import BACKEND_TITLE, TEST_TITLE, emit, test_file
 from opprof.backend.rewrites import Script
 from opprof.backend.training import subject_of
 from opprof.chain import attribute
@@ -39,7 +39,7 @@ from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.graph_store import GraphStore
 from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.export.model_script import ModelScript, import_script, load_model_script
-from opprof.files import read_json, replacing, scratch_folder
+from opprof.files import check_mark, read_json, replacing, scratch_folder
 from opprof.processes import Beginning, begin, beginning, start_server
 from opprof.progress import progress
 from opprof.recording.torch_profiler import trace_steps
@@ -93,6 +93,7 @@ class OptimizeOptions:
 
 def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     """Profiles, recommends, tries, keeps, and reports; leaves everything below `output`."""
+    _check_output(output, Path(path).stem)
     clock = Clock(options.budget_seconds)
     first_lines: tuple[str, ...] = ()
     if options.archive is not None:
@@ -377,6 +378,20 @@ class _Result:
             yield
 
 
+def _check_output(output: Path, name: str) -> None:
+    """Refuses a folder where something of somebody else's would be lost."""
+    backend = _backend_file(output, name)
+    check_mark(backend, BACKEND_TITLE)
+    check_mark(test_file(backend), TEST_TITLE)
+    check_mark(output / PRECISION_SCRIPT, "fx.rewrite")
+    check_mark(output / "optimize.json", '"error_budget"')
+    check_mark(output / "report.txt", "opprof optimize: ")
+
+
+def _backend_file(output: Path, name: str) -> Path:
+    return output / f"{name}_optimized.py"
+
+
 def _finish(
     subject: Subject,
     found: Found,
@@ -386,7 +401,7 @@ def _finish(
     clock: Clock,
 ) -> Outcome:
     """Writes the backend, proves it once more as it lies there, and measures it beside all recipes."""
-    target = output / f"{subject.script.name}_optimized.py"
+    target = _backend_file(output, subject.script.name)
     for stale in (target, test_file(target)):
         stale.unlink(missing_ok=True)
     entrants = [_entrant(baseline) for baseline in found.baselines]

@@ -119,3 +119,50 @@ fx.graph @start(%input: tensor<4xf32>) -> tensor<4xf32> attributes {functional} 
   %v12 = fx.node "aten.relu.default"(%v11) : (tensor<4xf32>) -> tensor<4xf32>
   fx.output(%v12) : (tensor<4xf32>)
 }
+
+// -----
+
+// Behind each cell but the last stands a node that takes what the one before was given; behind the last it takes
+// the cell's own result. What all three have in common is tried without it.
+// CHECK: @cells, 36 nodes: 3 partitions in 2 classes
+// CHECK: 9 nodes: c0.0, c0.1: 1 unique, 1 duplicate
+// CHECK: 8 nodes: c1.0 … c0.1.c1.1: 1 unique, 2 duplicates
+fx.graph @cells(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> attributes {functional} {
+  %v0 = fx.node "aten.rsqrt.default"(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  %v1 = fx.node "aten.neg.default"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %v2 = fx.node "aten.ceil.default"(%v0) : (tensor<4xf32>) -> tensor<4xf32>
+  %v3 = fx.node "aten.ceil.default"(%v2) : (tensor<4xf32>) -> tensor<4xf32>
+  %v4 = fx.node "aten.abs.default"(%v3) : (tensor<4xf32>) -> tensor<4xf32>
+  %v5 = fx.node "aten.erf.default"(%v4) : (tensor<4xf32>) -> tensor<4xf32>
+  %v6 = fx.node "aten.mul.Tensor"(%v5, %v1) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %v7 = fx.node "aten.rsqrt.default"(%y) : (tensor<4xf32>) -> tensor<4xf32>
+  %v8 = fx.node "aten.acos.default"(%v6) : (tensor<4xf32>) -> tensor<4xf32>
+  %v9 = fx.node "aten.neg.default"(%v7) : (tensor<4xf32>) -> tensor<4xf32>
+  %v10 = fx.node "aten.floor.default"(%v8) : (tensor<4xf32>) -> tensor<4xf32>
+  %v11 = fx.node "aten.abs.default"(%v10) : (tensor<4xf32>) -> tensor<4xf32>
+  %v12 = fx.node "aten.ceil.default"(%v11) : (tensor<4xf32>) -> tensor<4xf32>
+  %v13 = fx.node "aten.ceil.default"(%v12) : (tensor<4xf32>) -> tensor<4xf32>
+  %v14 = fx.node "aten.abs.default"(%v13) : (tensor<4xf32>) -> tensor<4xf32>
+  %v15 = fx.node "aten.erf.default"(%v14) : (tensor<4xf32>) -> tensor<4xf32>
+  %v16 = fx.node "aten.mul.Tensor"(%v15, %v9) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %v17 = fx.node "aten.relu.default"(%v8) : (tensor<4xf32>) -> tensor<4xf32>
+  %v18 = fx.node "aten.neg.default"(%v17) : (tensor<4xf32>) -> tensor<4xf32>
+  %v19 = fx.node "aten.floor.default"(%v16) : (tensor<4xf32>) -> tensor<4xf32>
+  %v20 = fx.node "aten.abs.default"(%v19) : (tensor<4xf32>) -> tensor<4xf32>
+  %v21 = fx.node "aten.ceil.default"(%v20) : (tensor<4xf32>) -> tensor<4xf32>
+  %v22 = fx.node "aten.ceil.default"(%v21) : (tensor<4xf32>) -> tensor<4xf32>
+  %v23 = fx.node "aten.abs.default"(%v22) : (tensor<4xf32>) -> tensor<4xf32>
+  %v24 = fx.node "aten.erf.default"(%v23) : (tensor<4xf32>) -> tensor<4xf32>
+  %v25 = fx.node "aten.mul.Tensor"(%v24, %v18) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %v26 = fx.node "aten.relu.default"(%v16) : (tensor<4xf32>) -> tensor<4xf32>
+  %v27 = fx.node "aten.neg.default"(%v26) : (tensor<4xf32>) -> tensor<4xf32>
+  %v28 = fx.node "aten.floor.default"(%v25) : (tensor<4xf32>) -> tensor<4xf32>
+  %v29 = fx.node "aten.abs.default"(%v28) : (tensor<4xf32>) -> tensor<4xf32>
+  %v30 = fx.node "aten.ceil.default"(%v29) : (tensor<4xf32>) -> tensor<4xf32>
+  %v31 = fx.node "aten.ceil.default"(%v30) : (tensor<4xf32>) -> tensor<4xf32>
+  %v32 = fx.node "aten.abs.default"(%v31) : (tensor<4xf32>) -> tensor<4xf32>
+  %v33 = fx.node "aten.erf.default"(%v32) : (tensor<4xf32>) -> tensor<4xf32>
+  %v34 = fx.node "aten.mul.Tensor"(%v33, %v27) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %v35 = fx.node "aten.relu.default"(%v34) : (tensor<4xf32>) -> tensor<4xf32>
+  fx.output(%v35) : (tensor<4xf32>)
+}
