@@ -916,8 +916,13 @@ void KernelRunner::runFor(const BodyStmt &stmt) {
     trips = bound.value.number - start.value.number;
   if (body.language == KernelBody::Cpp && trips <= 0)
     return;
-  // Threads share the elements that the loop round them counts.
-  if (name == "tid" || body.language == KernelBody::Triton)
+  // Threads share the elements that the loop round them counts, and so do a
+  // tile's: x0_inner goes over those of one step of x0.
+  StringRef outer = name;
+  bool isTile =
+      outer.consume_back("_inner") &&
+      any_of(loops, [&](const Loop &loop) { return loop.variable == outer; });
+  if (name == "tid" || isTile || body.language == KernelBody::Triton)
     trips = 1;
   variables[name].value = start;
   loops.push_back({name, trips});

@@ -562,6 +562,39 @@ TEST(LaunchProof, ConcatenationsTellConstantsApart) {
   EXPECT_EQ(program.nodes(1), "mul sum_1");
 }
 
+// A sum over tiles that are turned round has no more terms for that.
+TEST(LaunchProof, TilesHaveTheElementsOfTheirLoop) {
+  std::string kernel = cppKernel(
+      "k", "'const float*', 'float*'", "const float* in_ptr0, float* out_ptr0",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(16L); "
+      "x0+=static_cast<int64_t>(16L)) {\n"
+      "  at::vec::Vectorized<float> tmp_acc0_vec = "
+      "at::vec::Vectorized<float>(0);\n"
+      "  for(int64_t x1=static_cast<int64_t>(0L); "
+      "x1<static_cast<int64_t>(32L); x1+=static_cast<int64_t>(16L)) {\n"
+      "    alignas(16) float tmp1[16*16];\n"
+      "    transpose_mxn<float,static_cast<int64_t>(16),static_cast<int64_t>("
+      "16),false>(in_ptr0 + static_cast<int64_t>(x1 + 32L*x0), "
+      "static_cast<int64_t>(32L), tmp1, static_cast<int64_t>(16));\n"
+      "    for (long x1_inner = 0; x1_inner < static_cast<int64_t>(16); "
+      "x1_inner++) {\n"
+      "      auto tmp2 = at::vec::Vectorized<float>::loadu(tmp1 + "
+      "static_cast<int64_t>(16L*x1_inner), static_cast<int64_t>(16));\n"
+      "      tmp_acc0_vec = tmp_acc0_vec + tmp2;\n    }\n  }\n"
+      "  tmp_acc0_vec.store(out_ptr0 + static_cast<int64_t>(x0));\n}\n");
+  Program program(
+      kernel + call("    a, = args\n"
+                    "    buf0 = empty_strided_cpu((16, ), (1, ), "
+                    "torch.float32)\n"
+                    "    k(a, buf0)\n"
+                    "    return (buf0, )\n"),
+      "    def forward(self, a: \"f32[16, 32]\"):\n"
+      "        sum_1: \"f32[16]\" = torch.ops.aten.sum.dim_IntList(a, [1])\n"
+      "        return (sum_1, )\n");
+  EXPECT_EQ(program.nodes(0), "sum_1");
+  EXPECT_TRUE(program.isHigh(0));
+}
+
 // Where data says where to store, the first element is not what was there
 // before.
 TEST(LaunchProof, ScatteredStoresAreNotTheirStart) {
