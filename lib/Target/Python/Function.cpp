@@ -401,13 +401,13 @@ void FunctionPrinter::printPlace(Operation &op) {
     place = (partition.getLabel() + " (" +
              opprof::prof::stringifyRole(partition.getRole()) + ")")
                 .str();
-  if (DictionaryAttr metadata = getMetadata(op.getLoc())) {
-    // A location without records of PyTorch's is a place in an MLIR file.
+  DictionaryAttr metadata = getMetadata(op.getLoc());
+  // A location without records of PyTorch's is a place in an MLIR file.
+  if (metadata || getInstance(op.getLoc()))
     if (std::string source = getSourceText(op.getLoc()); !source.empty())
       place += (place.empty() ? "" : "  ") + source;
-    if (auto code = metadata.getAs<StringAttr>(kCodeKey))
-      place += (": " + code.getValue()).str();
-  }
+  if (auto code = metadata ? metadata.getAs<StringAttr>(kCodeKey) : nullptr)
+    place += (": " + code.getValue()).str();
   if (place.empty() || place == shownPlace)
     return;
   shownPlace = place;

@@ -89,8 +89,12 @@ Location opprof::fx::getInstanceLocation(Location place, ArrayAttr instance) {
 }
 
 ArrayAttr opprof::fx::getInstance(Location location) {
-  auto fused = dyn_cast<FusedLoc>(location);
-  return fused ? dyn_cast_or_null<ArrayAttr>(fused.getMetadata()) : ArrayAttr();
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    if (auto instance = dyn_cast_or_null<ArrayAttr>(fused.getMetadata()))
+      return instance;
+  // As files of opprof before November 2026 have it.
+  DictionaryAttr metadata = getMetadata(location);
+  return metadata ? metadata.getAs<ArrayAttr>("instance") : ArrayAttr();
 }
 
 StringRef opprof::fx::getNodeName(Location location) {
