@@ -87,6 +87,8 @@ Simulation::Simulation(ArrayRef<const Activity *> kernels,
     return a.startNs < b.startNs;
   });
 
+  shareRecording();
+
   // By what ended when: what a call waits for, and a kernel on another stream.
   std::vector<size_t> byEnd(work.size());
   for (size_t at = 0; at < work.size(); ++at)
@@ -157,6 +159,27 @@ Simulation::Simulation(ArrayRef<const Activity *> kernels,
   int64_t took = last - began;
   known = std::abs(double(asItWasNs - took)) <= kLargestError * double(took);
   unrecordedNs = play(Times(), {}, /*isRecorded=*/false);
+}
+
+/// What was recorded since the launch before lies before the waits between the
+/// two as well: each has its share, by the host's time before it.
+void Simulation::shareRecording() {
+  SmallVector<std::pair<Call *, int64_t>> since;
+  int64_t before = calls.front().startNs, total = 0;
+  for (Call &call : calls) {
+    int64_t between = std::max<int64_t>(call.startNs - before, 0);
+    before = std::max(before, call.endNs);
+    since.emplace_back(&call, between);
+    total += between;
+    if (call.first == call.last)
+      continue;
+    const double recorded = double(std::min(call.recordingNs, total));
+    for (auto [one, own] : since)
+      one->recordingNs =
+          total ? int64_t(recorded * double(own) / double(total)) : 0;
+    since.clear();
+    total = 0;
+  }
 }
 
 bool Simulation::waits(const Activity &activity) const {

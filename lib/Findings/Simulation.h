@@ -64,6 +64,7 @@ private:
     /// The activity or wait that it is known by.
     const void *of = nullptr;
   };
+  void shareRecording();
   /// `isRecorded` is with what recording took of the host.
   int64_t play(const Times &times, llvm::ArrayRef<const void *> free,
                bool isRecorded) const;

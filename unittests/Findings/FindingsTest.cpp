@@ -1795,6 +1795,22 @@ TEST_F(PlayedFindingsTest, AWaitCostsWhatTheDeviceIsIdleFor) {
   EXPECT_EQ(cost(FindingKind::HostWait), 102'000);
 }
 
+TEST_F(PlayedFindingsTest, WhatIsRecordedBeforeAWaitIsNoTimeOfTheHosts) {
+  for (int64_t at = 0; at < 4; ++at) {
+    launch(at * 40'000, 30'000);
+    // Of the 26 us before the wait and the 2 behind it.
+    if (at > 0)
+      profile.kernels.back().recordingBesideNs = 14'000;
+    wait(at * 40'000 + 30'000, at * 40'000 + 38'000);
+  }
+  compute();
+  // Of a round 14 us are left of 28, 13 of them before the wait: without waits
+  // the host launches every 23 us, and kernels of 30 us follow each other. The
+  // last ends at 126 us, and the last wait at 155, without the 1 us of
+  // recording behind each of the three others.
+  EXPECT_EQ(get<evidence::HostWait>().savedNs, 29'000);
+}
+
 TEST_F(PlayedFindingsTest, AWaitThatNoOperatorIsRoundHasItsCallsName) {
   launch(0, 300'000);
   wait(4'000, 308'000, "", "train.py:30");
