@@ -18,6 +18,8 @@ using namespace opprof;
 using namespace opprof::rewrite;
 
 static constexpr llvm::StringLiteral kIndexName = "rewrites.json";
+/// What every script holds.
+static constexpr llvm::StringLiteral kScriptMark = "fx.rewrite";
 
 static llvm::Error write(const std::string &path, StringRef text) {
   return writeFile(path, [&](llvm::raw_ostream &os) { os << text; });
@@ -37,26 +39,30 @@ static llvm::Error removeOldScripts(StringRef folder) {
   if (!file)
     return llvm::Error::success();
   JSONReading reading(index);
-  return reading.parse((*file)->getBuffer(),
-                       [&](JSONReading::element root) -> llvm::Error {
-                         JSONReading::object keys;
-                         if (llvm::Error error = reading.getObject(root, keys))
-                           return error;
-                         return reading.getObjects(
-                             keys, "rewrites", false,
-                             [&](JSONReading::object entry) -> llvm::Error {
-                               std::string name;
-                               if (llvm::Error error = reading.getString(
-                                       entry, "file", name, /*required=*/false))
-                                 return error;
-                               // Only names that this function gives: never a
-                               // path to elsewhere.
-                               if (StringRef(name).ends_with(".mlir") &&
-                                   !StringRef(name).contains('/'))
-                                 llvm::sys::fs::remove(join(folder, name));
-                               return llvm::Error::success();
-                             });
-                       });
+  return reading.parse(
+      (*file)->getBuffer(), [&](JSONReading::element root) -> llvm::Error {
+        JSONReading::object keys;
+        if (llvm::Error error = reading.getObject(root, keys))
+          return error;
+        return reading.getObjects(
+            keys, "rewrites", false,
+            [&](JSONReading::object entry) -> llvm::Error {
+              std::string name;
+              if (llvm::Error error = reading.getString(entry, "file", name,
+                                                        /*required=*/false))
+                return error;
+              // Only names that this function gives: never a
+              // path to elsewhere.
+              if (!StringRef(name).ends_with(".mlir") ||
+                  StringRef(name).contains('/'))
+                return llvm::Error::success();
+              std::string script = join(folder, name);
+              if (llvm::Error error = checkOwn(script, kScriptMark))
+                return error;
+              llvm::sys::fs::remove(script);
+              return llvm::Error::success();
+            });
+      });
 }
 
 static void writeNode(const NodeId &node, const NodeId &main,
@@ -120,13 +126,14 @@ llvm::Error opprof::rewrite::writeRewriteFolder(StringRef folder,
                                                 StringRef script) {
   if (llvm::Error error = makeFolder(folder))
     return error;
-  // Their names are such that others have them too.
-  if (llvm::Error error = checkOwn(join(folder, kIndexName), "\"rewrites\""))
+  // Their names are such that others have them too, and so is "rewrites".
+  if (llvm::Error error =
+          checkOwn(join(folder, kIndexName), "\"error_budget\""))
     return error;
   std::vector<std::string> files;
   for (auto [i, current] : llvm::enumerate(offers.recommendations)) {
     files.push_back(llvm::formatv("{0,0+2}-{1}.mlir", i + 1, current.name));
-    if (llvm::Error error = checkOwn(join(folder, files.back()), "fx.rewrite"))
+    if (llvm::Error error = checkOwn(join(folder, files.back()), kScriptMark))
       return error;
   }
   if (llvm::Error error = removeOldScripts(folder))

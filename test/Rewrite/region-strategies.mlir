@@ -7,7 +7,7 @@
 // RUN: opprof-opt --recommend-rewrites="dir=%t/c device=H200 profile=%t/profile.json" %s -o /dev/null && FileCheck %s --check-prefix=PROFILE < %t/c/rewrites.json
 // RUN: not opprof-opt --recommend-rewrites="dir=%t/d profile=%t/a/rewrites.json" %s -o /dev/null 2>&1 | FileCheck %s --check-prefix=WRONG
 // RUN: not opprof-opt --recommend-rewrites="dir=%t/d error-budget=nan" %s -o /dev/null 2>&1 | FileCheck %s --check-prefix=BUDGET
-// RUN: rm -rf %t/deep && mkdir %t/deep && %python -c "print('{\"rewrites\": ' + '[' * 2000000)" > %t/deep/rewrites.json
+// RUN: rm -rf %t/deep && mkdir %t/deep && %python -c "print('{\"error_budget\": 0, \"rewrites\": ' + '[' * 2000000)" > %t/deep/rewrites.json
 // RUN: not opprof-opt --recommend-rewrites=dir=%t/deep %s -o /dev/null 2>&1 | FileCheck %s --check-prefix=DEEP
 // RUN: not opprof-opt --recommend-rewrites=folder=%t %s 2>&1 | FileCheck %s --check-prefix=OPTION
 // RUN: not opprof-opt --recommend-rewrites=dir=%t/e,device=H200 %s 2>&1 | FileCheck %s --check-prefix=COMMA

@@ -253,6 +253,20 @@ def test_what_is_somebody_elses_among_rewrites_is_not_replaced(tmp_path: Path) -
         assert said.returncode == 1
         assert f"{out / name}: is none of opprof's files, and would be lost" in said.stderr
         assert [file.read_text() for file in out.iterdir()] == [text]
+    # An index may have our key, and one of ours may name what somebody has put there since.
+    for index, refused in (
+        ('{"rewrites": [{"file": "notes.mlir"}]}', "rewrites.json"),
+        ('{"error_budget": 0.001, "rewrites": [{"file": "notes.mlir"}]}', "notes.mlir"),
+    ):
+        out = tmp_path / f"names-{refused}"
+        out.mkdir()
+        (out / "rewrites.json").write_text(index)
+        (out / "notes.mlir").write_text("// notes")
+        said = opprof("recommend", graph, "-o", out)
+        assert said.returncode == 1
+        assert f"{out / refused}: is none of opprof's files, and would be lost" in said.stderr
+        assert (out / "rewrites.json").read_text() == index
+        assert (out / "notes.mlir").read_text() == "// notes"
     # What a killed run left without an index is ours.
     (tmp_path / "own" / "rewrites.json").unlink()
     assert opprof("recommend", graph, "-o", tmp_path / "own").returncode == 0

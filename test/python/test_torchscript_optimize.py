@@ -93,6 +93,33 @@ def test_the_module_is_the_archive(tmp_path: Path, name: str) -> None:
         module(*(torch.zeros(1) for _ in script.args))
 
 
+@pytest.mark.parametrize(
+    "name", ["stack_model.py", "stack_model_arguments.pt", "stack_model_constants.safetensors"]
+)
+def test_what_is_somebody_elses_is_not_replaced(tmp_path: Path, name: str) -> None:
+    save(CASES["stack"], tmp_path / "stack.pt")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("months of somebody's work")
+    options = TorchScriptOptions(inputs=texts_of(CASES["stack"].inputs))
+    with pytest.raises(OpprofError, match="is none of opprof's files, and would be lost"):
+        write_archive_model(tmp_path / "stack.pt", options, out)
+    assert [file.read_text() for file in out.iterdir()] == ["months of somebody's work"]
+    # Its own are replaced.
+    (out / name).unlink()
+    for _ in range(2):
+        assert write_archive_model(tmp_path / "stack.pt", options, out) == out / "stack_model.py"
+
+
+def test_the_backend_of_an_archive_replaces_nothing_of_somebody_elses(tmp_path: Path) -> None:
+    save(CASES["stack"], tmp_path / "stack.pt")
+    own = tmp_path / "stack_model_optimized.py"
+    own.write_text("months of somebody's work")
+    inputs = [f"--input={text}" for text in texts_of(CASES["stack"].inputs)]
+    assert main(["optimize", str(tmp_path / "stack.pt"), *inputs, "-o", str(tmp_path)]) == 1
+    assert own.read_text() == "months of somebody's work"
+
+
 def test_the_module_in_another_precision(tmp_path: Path) -> None:
     """What tries bfloat16, or asks float64 how exact float32 is, converts the module and what it takes."""
     torch.jit.trace(Stack().eval(), torch.randn(2, 8), check_trace=False).save(

@@ -93,12 +93,14 @@ class OptimizeOptions:
 
 def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     """Profiles, recommends, tries, keeps, and reports; leaves everything below `output`."""
-    _check_output(output, Path(path).stem)
+    if options.archive is None:
+        _check_output(output, Path(path).stem)
     clock = Clock(options.budget_seconds)
     first_lines: tuple[str, ...] = ()
     if options.archive is not None:
         progress("making a program of the archive")
         archive, program = Path(path), write_archive_model(Path(path), options.archive, output)
+        _check_output(output, program.stem)
         first_lines, path = usage(program, archive), str(program)
     options.profile.device = options.device
     progress("1/4 profile")

@@ -5,6 +5,7 @@ checked before anything is made of it. Where the graph has nodes that no such mo
 """
 
 import copy
+import json
 import os
 import runpy
 from collections.abc import Iterable
@@ -20,8 +21,8 @@ from opprof.chain import import_graph
 from opprof.errors import OpprofError
 from opprof.export.archive_script import ArchiveScript, load_archive, place_of
 from opprof.export.model_script import ModelScript, load_model_script
-from opprof.export.weights import save_weights
-from opprof.files import replacing, scratch_folder
+from opprof.export.weights import PRODUCER, save_weights
+from opprof.files import check_mark, replacing, scratch_folder
 from opprof.suffixes import GRAPH_JSON, MLIR_BYTECODE, SAFETENSORS
 from opprof.tools import run_tool
 from opprof.torchscript import TorchScriptOptions, write_graph
@@ -137,6 +138,12 @@ def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path
         _check_form(archive, script.graph)
         script.args = _with_whole_numbers(script)
         name = f"{script.name}_model"
+        target, arguments = output / f"{name}.py", output / f"{name}_arguments.pt"
+        own_constants = output / f"{name}_constants{SAFETENSORS}"
+        check_mark(target, "a program that opprof wrote")
+        # As PyTorch calls what it writes to an open file.
+        check_mark(arguments, "archive/data.pkl")
+        check_mark(own_constants, json.dumps(PRODUCER))
         bytecode, weights = scratch / f"graph{MLIR_BYTECODE}", scratch / f"weights{SAFETENSORS}"
         # The module may be moved before it is called.
         write_graph(archive, graph, replace(options, follow_devices=True), weights)
@@ -148,19 +155,18 @@ def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path
     own = {key for key, _ in (*script.module.named_parameters(), *script.module.named_buffers())}
     constants = {key: value for key, value in held.items() if key not in own}
     if constants:
-        save_weights(output / f"{name}_constants{SAFETENSORS}", constants)
+        save_weights(own_constants, constants)
     places = _given(script)
     args = tuple(script.args[place] for place in places)
-    with replacing(output / f"{name}_arguments.pt", "wb") as stream:
+    with replacing(arguments, "wb") as stream:
         torch.save(args, stream)
-    target = output / f"{name}.py"
     with replacing(target) as file:
         file.write(program)
         file.write(
             _MODULE.format(
                 archive=os.path.relpath(archive.resolve(), output.resolve()),
-                constants=f"{name}_constants{SAFETENSORS}" if constants else None,
-                arguments=f"{name}_arguments.pt",
+                constants=own_constants.name if constants else None,
+                arguments=arguments.name,
                 leaves=list(map(_form, tree_leaves(args))),
                 own=_own_prefix([*own, *constants]),
             )

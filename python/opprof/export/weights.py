@@ -49,6 +49,10 @@ def weights_of_module(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: value.detach() for name, value in tensors.items()}
 
 
+# By which a .safetensors file is known as opprof's.
+PRODUCER = {"producer": "opprof"}
+
+
 def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
     """Writes a .safetensors file, or for .pt what torch.save makes of the mapping."""
     if path.suffix == PT:
@@ -62,7 +66,7 @@ def save_weights(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
 
 def _save_safetensors(path: Path, weights: Mapping[str, torch.Tensor]) -> None:
     """The length of a JSON header, the header with each tensor's place, then the tensors' bytes, row by row."""
-    header: dict[str, dict[str, Any]] = {}
+    header: dict[str, dict[str, Any]] = {"__metadata__": dict(PRODUCER)}
     offset = 0
     for name, tensor in weights.items():
         if tensor.dtype not in _SAFETENSORS_DTYPES:
