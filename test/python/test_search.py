@@ -771,6 +771,18 @@ def test_products_of_a_module_that_is_given_a_parameter_are_counted() -> None:
         assert counter.flops == 2 * 8 * 16 * 4 + 2 * 2 * 4 * 8
 
 
+def test_products_beside_a_branch_are_counted() -> None:
+    weight = torch.randn(8, 8)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x @ weight,))
+
+    counter = _ProductFlops()
+    with torch.no_grad(), counter:
+        function(torch.randn(4, 8))
+    assert counter.flops == 2 * 4 * 8 * 8
+
+
 def test_in_the_place_of_results_there_are_zeros_like_them() -> None:
     seen: list[Any] = []
 

@@ -243,6 +243,8 @@ class _ProductFlops(TorchDispatchMode):
     Its FlopCounterMode counts by module as well, with hooks that fail where a module is given a parameter and no gradients are asked for.
     """
 
+    # What an operator holds is computed as always, and counted where it comes here.
+    supports_higher_order_operators = True
     _products = frozenset(
         (torch.ops.aten.mm, torch.ops.aten.addmm, torch.ops.aten.bmm, torch.ops.aten.baddbmm)
     )
@@ -255,6 +257,8 @@ class _ProductFlops(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if not isinstance(func, torch._ops.OpOverload):
+            return func(*args, **kwargs)
         if func.overloadpacket not in self._products:
             with self:
                 # Without gradients some operators come here before they are taken apart.
