@@ -237,7 +237,7 @@ def least_float32_ns(subject: Subject) -> float:
     return counter.flops / (_HEADROOM * _float32_flops_a_ns(subject.script.device_type))
 
 
-class _ProductFlops(TorchDispatchMode):
+class _ProductFlops(TorchDispatchMode):  # type: ignore[misc]
     """Counts what matrix products compute, by PyTorch's own formulas.
 
     Its FlopCounterMode counts by module as well, with hooks that fail where a module is given a parameter and no gradients are asked for.
