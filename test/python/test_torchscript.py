@@ -1445,6 +1445,36 @@ def test_quantized(tmp_path: Path) -> None:
     assert_same(program(x), module(x))
 
 
+class QuantizedAs(torch.nn.Module):
+    """Branches on a dtype that its caller names."""
+
+    def __init__(self, by_channel: bool) -> None:
+        super().__init__()
+        self.by_channel = by_channel
+
+    def forward(self, x: Tensor, dtype: int) -> Tensor:
+        if self.by_channel:
+            y = torch.quantize_per_channel(x, torch.ones(2), torch.zeros(2), 0, dtype)
+        else:
+            y = torch.quantize_per_tensor(x, 0.1, 0, dtype)
+        if y.dtype == torch.qint8:
+            return x + 1
+        return x * 3
+
+
+@pytest.mark.parametrize("by_channel", [False, True])
+@pytest.mark.parametrize("dtype", [12, 13])
+def test_dtypes_of_a_call_decide_its_branches(tmp_path: Path, by_channel: bool, dtype: int) -> None:
+    """The branch that a run took is not the branch of each call, where the dtype is the call's."""
+    torch.jit.script(QuantizedAs(by_channel)).save(tmp_path / "model.pt")
+    document = convert(tmp_path / "model.pt", "--input=2x3xf32", f"--input={dtype}")
+    assert "prim.If" in {node["target"] for node in nodes_of(graph_of(document))}
+    module, x = torch.jit.load(tmp_path / "model.pt"), torch.rand(2, 3)
+    program = load_program(import_mlir(document))
+    for other in (12, 13):
+        assert_same(program(x, other), module(x, other))
+
+
 def test_quantized_tensors_have_sizes(tmp_path: Path) -> None:
     """The scale of an input is a buffer, and the checks of a quantized convolution ask for what does not hang on it."""
     quantization = pytest.importorskip("torch.ao.quantization")
