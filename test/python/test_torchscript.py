@@ -1070,7 +1070,16 @@ def test_overloads_are_told_by_their_inputs(
     said = refusal(archive)
     assert "'forward' is overloaded, and no --input says which is meant" in said
     assert "forward__0(" in said and "forward__1(" in said
-    assert "the inputs fit none of them" in refusal(archive, "--input=3")
+    for text, says in (
+        ("3", "forward__0: the method's argument 'input' is Tensor, and not int"),
+        ("4x2xq32", "the input '4x2xq32' is none that can be made"),
+        ("1000000x1000000xf32", "is larger than 100 GB"),
+        ("nope=3", "the method takes no argument 'nope': forward__0("),
+    ):
+        said = refusal(archive, f"--input={text}")
+        assert "the inputs fit none of them: forward__0: " in said and says in said
+    said = refusal(archive, "--memory=2", "--input=40000x40000xf32")
+    assert "memory" in said and "frame #" not in said
     assert "no method 'backward'" in refusal(archive, "--method=backward", "--input=4x2x6xf32")
 
 
