@@ -217,9 +217,10 @@ static void allowReading(int rules, const std::string &path) {
 
 /// A filter of system calls cannot see what is opened for reading. Landlock
 /// can, and does not let this process look into others, whose memory is files
-/// in /proc; opening a device may act. False where it fails; a kernel that has
-/// none of it, before 5.13, is left to the filter.
-static bool restrictReading() {
+/// in /proc; opening a device may act, and /dev/shm is the memory that others
+/// share. False where it fails; a kernel that has none of it, before 5.13, is
+/// left to the filter.
+static bool restrictReading(const std::string &file) {
   if (syscall(SYS_landlock_create_ruleset, nullptr, 0,
               LANDLOCK_CREATE_RULESET_VERSION) < 1)
     return true;
@@ -231,36 +232,39 @@ static bool restrictReading() {
   if (rules < 0)
     return false;
   std::error_code error;
+  // Where a link leads has an entry of its own, or is to stay closed.
   for (const auto &entry : std::filesystem::directory_iterator("/", error))
-    if (entry.path() != "/dev")
+    if (entry.path() != "/dev" && !entry.is_symlink(error))
       allowReading(rules, entry.path());
   for (const char *device :
-       {"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/shm"})
+       {"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"})
     allowReading(rules, device);
+  allowReading(rules, file);
   bool isDone = syscall(SYS_landlock_restrict_self, rules, 0) == 0;
   close(rules);
   return isDone;
 }
 
 /// Restricts what this process reads, and filters its system calls, from here
-/// on; false where the kernel or libseccomp cannot.
-static bool enterSandbox() {
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || !dropPowers() ||
-      !restrictReading())
-    return false;
+/// on; gives what failed where the kernel or libseccomp cannot.
+static const char *enterSandbox(const Limits &limits) {
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    return "this process cannot give up gaining powers (no_new_privs)";
+  if (!dropPowers())
+    return "this process cannot give up the powers it has (capset)";
+  if (!restrictReading(limits.file))
+    return "Landlock, which this kernel has, does not restrict this process";
+  constexpr const char *kNoFilter =
+      "this process cannot have a seccomp filter, or this kernel has none";
   scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
   if (!filter)
-    return false;
+    return kNoFilter;
   bool isReady = true;
   for (int call : kAllowed)
     isReady &= seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0) == 0;
   isReady = isReady && addConditionalRules(filter) && !seccomp_load(filter);
   seccomp_release(filter);
-  return isReady;
-}
-
-bool opprof::torchscript::canSandbox() {
-  return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0 && seccomp_api_get() >= 1;
+  return isReady ? nullptr : kNoFilter;
 }
 
 /// Leaves the child with its outputs, `/dev/null` and nothing else to write
@@ -323,8 +327,9 @@ runChild(const Limits &limits, const std::vector<int> &outputs, int message,
     [[maybe_unused]] ssize_t written = write(message, text.data(), text.size());
     _exit(code);
   };
-  if (limits.sandbox && !enterSandbox())
-    end(kNoSandbox, "");
+  if (limits.sandbox)
+    if (const char *failure = enterSandbox(limits))
+      end(kNoSandbox, failure);
   try {
     work(outputs);
   } catch (const std::bad_alloc &) {
@@ -391,8 +396,8 @@ std::vector<int> opprof::torchscript::runContained(
         " (" + strsignal(WTERMSIG(status)) +
         ") while it read the file: it is damaged, or made to do so");
   if (WEXITSTATUS(status) == kNoSandbox)
-    throw InputError("this kernel has no seccomp filters, so there is no "
-                     "sandbox; leave --sandbox out if the file is trusted");
+    throw InputError("there is no sandbox, because " + said +
+                     "; leave --sandbox out if the file is trusted");
   if (WEXITSTATUS(status) == kRefused)
     throw InputError(said);
   if (WEXITSTATUS(status) != kDone)

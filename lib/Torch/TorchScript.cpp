@@ -15,6 +15,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 
@@ -123,7 +124,9 @@ static Arguments getArguments(const c10::FunctionSchema &schema,
 /// What LibTorch says of an error, without the stack of its own functions.
 static std::string getReason(const std::exception &error) {
   std::string what = error.what();
-  return what.substr(0, what.find("\nException raised from"));
+  // Its allocator's error has the stack alone.
+  return what.substr(0, std::min(what.find("\nException raised from"),
+                                 what.find("\nframe #0:")));
 }
 
 /// The methods that TorchScript makes of an overloaded one: forward__0,
@@ -153,24 +156,30 @@ static std::string chooseMethod(const torch::jit::Module &module,
   if (overloads.empty())
     return request.method;
   std::vector<std::string> fitting;
-  std::string schemas;
+  std::string schemas, reasons;
   for (const torch::jit::Method &overload : overloads) {
     const c10::FunctionSchema &schema = overload.function().getSchema();
     schemas += (schemas.empty() ? "" : "; ") + c10::toString(schema);
     try {
       getArguments(schema, request.inputs);
       fitting.push_back(overload.name());
-    } catch (const std::exception &) {
-      // These inputs are not for this one.
+    } catch (const std::bad_alloc &) {
+      throw;
+    } catch (const std::exception &error) {
+      reasons += (reasons.empty() ? "" : "; ") + overload.name() + ": " +
+                 getReason(error);
     }
   }
   if (fitting.size() == 1 && !request.inputs.empty())
     return fitting.front();
-  const char *reason = request.inputs.empty() ? "no --input says which is meant"
-                       : fitting.empty() ? "the inputs fit none of them"
-                                         : "the inputs fit several of them";
-  throw InputError("the method '" + request.method + "' is overloaded, and " +
-                   reason + ": name one with --method: " + schemas);
+  const std::string begin =
+      "the method '" + request.method + "' is overloaded, and ";
+  if (fitting.empty() && !request.inputs.empty())
+    throw InputError(begin + "the inputs fit none of them: " + reasons);
+  throw InputError(begin +
+                   (request.inputs.empty() ? "no --input says which is meant"
+                                           : "the inputs fit several of them") +
+                   ": name one with --method: " + schemas);
 }
 
 static torch::jit::Module load(const ReadRequest &request) {

@@ -277,6 +277,17 @@ bool Variation::visitTuple(Node *node) {
   return true;
 }
 
+/// True where a number stands for a dtype, a layout or a memory format, which
+/// are types of their own in the schema alone.
+static bool statesType(const c10::Argument &argument) {
+  c10::TypePtr type = argument.real_type();
+  if (auto optional = type->cast<c10::OptionalType>())
+    type = optional->getElementType();
+  return type->kind() == c10::TypeKind::ScalarTypeType ||
+         type->kind() == c10::TypeKind::LayoutType ||
+         type->kind() == c10::TypeKind::MemoryFormatType;
+}
+
 void Variation::visitOperator(Node *node, Level control) {
   if (visitTuple(node))
     return;
@@ -294,9 +305,14 @@ void Variation::visitOperator(Node *node, Level control) {
   // What is drawn is another number in each call.
   Level contents =
       hasTag(node, at::Tag::nondeterministic_seeded) ? OtherContent : Same;
-  for (const Value *input : node->inputs()) {
+  bool isMadeOtherwise = false;
+  for (size_t i = 0; i < node->inputs().size(); ++i) {
+    const Value *input = node->input(i);
     Level level = getLevel(input);
     contents = std::max(contents, level);
+    if (level != Same && schema && i < schema->arguments().size() &&
+        statesType(schema->arguments()[i]))
+      isMadeOtherwise = true;
     if (level == OtherType)
       types = OtherType;
     if (holdsKind(*input->type(), c10::TypeKind::TensorType))
@@ -307,8 +323,7 @@ void Variation::visitOperator(Node *node, Level control) {
   // Scales, which a buffer holds, say as little of sizes as other numbers
   // there.
   bool pointwise = hasTag(node, at::Tag::pointwise) ||
-                   node->kind() == aten::quantize_per_tensor ||
-                   node->kind() == aten::quantize_per_channel;
+                   node->kind() == aten::quantize_per_tensor;
   bool ofData = !isConstruct && takesTensors && contents != Same && !onlyAsks &&
                 hasSizesOfData(node);
   for (const Value *output : node->outputs()) {
@@ -320,7 +335,7 @@ void Variation::visitOperator(Node *node, Level control) {
     else if (onlyAsks)
       level = takesTensors ? std::max(types, numbers) : contents;
     else if (!isNumberType(*output->type()) &&
-             (ofData || (numbers != Same && !pointwise &&
+             (ofData || (numbers != Same && (!pointwise || isMadeOtherwise) &&
                          node->kind() != prim::NumToTensor)))
       level = OtherType;
     raise(output, level);

@@ -1070,7 +1070,16 @@ def test_overloads_are_told_by_their_inputs(
     said = refusal(archive)
     assert "'forward' is overloaded, and no --input says which is meant" in said
     assert "forward__0(" in said and "forward__1(" in said
-    assert "the inputs fit none of them" in refusal(archive, "--input=3")
+    for text, says in (
+        ("3", "forward__0: the method's argument 'input' is Tensor, and not int"),
+        ("4x2xq32", "the input '4x2xq32' is none that can be made"),
+        ("1000000x1000000xf32", "is larger than 100 GB"),
+        ("nope=3", "the method takes no argument 'nope': forward__0("),
+    ):
+        said = refusal(archive, f"--input={text}")
+        assert "the inputs fit none of them: forward__0: " in said and says in said
+    said = refusal(archive, "--memory=2", "--input=40000x40000xf32")
+    assert "memory" in said and "frame #" not in said
     assert "no method 'backward'" in refusal(archive, "--method=backward", "--input=4x2x6xf32")
 
 
@@ -1443,6 +1452,36 @@ def test_quantized(tmp_path: Path) -> None:
     program = load_program(import_mlir(target), module)
     x = torch.randn(2, 8)
     assert_same(program(x), module(x))
+
+
+class QuantizedAs(torch.nn.Module):
+    """Branches on a dtype that its caller names."""
+
+    def __init__(self, by_channel: bool) -> None:
+        super().__init__()
+        self.by_channel = by_channel
+
+    def forward(self, x: Tensor, dtype: int) -> Tensor:
+        if self.by_channel:
+            y = torch.quantize_per_channel(x, torch.ones(2), torch.zeros(2), 0, dtype)
+        else:
+            y = torch.quantize_per_tensor(x, 0.1, 0, dtype)
+        if y.dtype == torch.qint8:
+            return x + 1
+        return x * 3
+
+
+@pytest.mark.parametrize("by_channel", [False, True])
+@pytest.mark.parametrize("dtype", [12, 13])
+def test_dtypes_of_a_call_decide_its_branches(tmp_path: Path, by_channel: bool, dtype: int) -> None:
+    """The branch that a run took is not the branch of each call, where the dtype is the call's."""
+    torch.jit.script(QuantizedAs(by_channel)).save(tmp_path / "model.pt")
+    document = convert(tmp_path / "model.pt", "--input=2x3xf32", f"--input={dtype}")
+    assert "prim.If" in {node["target"] for node in nodes_of(graph_of(document))}
+    module, x = torch.jit.load(tmp_path / "model.pt"), torch.rand(2, 3)
+    program = load_program(import_mlir(document))
+    for other in (12, 13):
+        assert_same(program(x, other), module(x, other))
 
 
 def test_quantized_tensors_have_sizes(tmp_path: Path) -> None:

@@ -185,6 +185,7 @@ static void run(Options &options) {
     throw InputError(std::strerror(errno));
   request.operators = checkArchive(request.path).operators;
   request.opprofVersion = OPPROF_VERSION;
+  options.limits.file = request.path;
   // What the child hands back.
   enum Output { Graph, Weights, Arguments, Times, NumOutputs };
   std::vector<int> files =

@@ -6,7 +6,9 @@
 #include "gtest/gtest.h"
 
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/landlock.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -20,7 +22,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <thread>
 
 using namespace opprof::torchscript;
@@ -440,47 +444,147 @@ TEST(Sandbox, IsWhatKeepsItIn) {
   EXPECT_GE(numWorking, 30u);
 }
 
-/// Ways that are opened for reading, which a filter of system calls allows.
-std::vector<Attempt> getReadingAttempts() {
-  // The sandbox lets nobody ask for it, and /proc shows it.
-  const std::string parent = "/proc/" + std::to_string(getpid());
-  return {
-      {"memory of the parent as a file",
-       [parent](auto &) {
-         // It has the same at the same place, as this began as its copy.
-         static const int known = 14;
-         int value = 0, file = open((parent + "/mem").c_str(), O_RDONLY);
-         return file >= 0 &&
-                pread(file, &value, sizeof value,
-                      reinterpret_cast<off_t>(&known)) == sizeof value &&
-                value == known;
-       }},
-      {"environment of the parent",
-       [parent](auto &) {
-         char byte = 0;
-         int file = open((parent + "/environ").c_str(), O_RDONLY);
-         return file >= 0 && read(file, &byte, 1) == 1;
-       }},
-      {"a terminal of its own",
-       [](auto &) { return open("/dev/ptmx", O_RDONLY | O_NOCTTY) >= 0; }},
-  };
+bool hasLandlock() {
+  return syscall(SYS_landlock_create_ruleset, nullptr, 0,
+                 LANDLOCK_CREATE_RULESET_VERSION) >= 1;
 }
 
-TEST(Sandbox, ReadsNoDeviceAndNoOtherProcess) {
-  if (syscall(SYS_landlock_create_ruleset, nullptr, 0,
-              LANDLOCK_CREATE_RULESET_VERSION) < 1)
+/// What is opened for reading, which a filter of system calls allows.
+struct ReadingAttempt {
+  const char *name;
+  /// The sandbox lets nobody ask for the parent's folder, and /proc shows it.
+  bool (*tries)(const std::string &parent);
+};
+
+const ReadingAttempt kReadingAttempts[] = {
+    {"MemoryOfTheParentAsAFile",
+     [](auto &parent) {
+       // It has the same at the same place, as this began as its copy.
+       static const int known = 14;
+       int value = 0, file = open((parent + "/mem").c_str(), O_RDONLY);
+       return file >= 0 &&
+              pread(file, &value, sizeof value,
+                    reinterpret_cast<off_t>(&known)) == sizeof value &&
+              value == known;
+     }},
+    {"EnvironmentOfTheParent",
+     [](auto &parent) {
+       char byte = 0;
+       int file = open((parent + "/environ").c_str(), O_RDONLY);
+       return file >= 0 && read(file, &byte, 1) == 1;
+     }},
+    {"ATerminalOfItsOwn",
+     [](auto &) { return open("/dev/ptmx", O_RDONLY | O_NOCTTY) >= 0; }},
+};
+
+class Reading : public testing::TestWithParam<ReadingAttempt> {};
+
+TEST_P(Reading, IsKeptInByTheSandbox) {
+  if (!hasLandlock())
     GTEST_SKIP() << "this kernel has no Landlock";
-  unsigned numWorking = 0;
-  for (const Attempt &attempt : getReadingAttempts()) {
-    auto tries = [&] {
-      if (attempt.tries(""))
-        throw std::runtime_error("it could");
-    };
-    EXPECT_EQ(run(getSandbox(), tries), "") << attempt.name;
-    numWorking += run({}, tries) == "it could";
+  const std::string parent = "/proc/" + std::to_string(getpid());
+  auto tries = [&] {
+    if (GetParam().tries(parent))
+      throw std::runtime_error("it could");
+  };
+  EXPECT_EQ(run(getSandbox(), tries), "");
+  if (run({}, tries) != "it could")
+    GTEST_SKIP() << "something else forbids it: this shows nothing";
+}
+
+INSTANTIATE_TEST_SUITE_P(, Reading, testing::ValuesIn(kReadingAttempts),
+                         [](const auto &info) {
+                           return std::string(info.param.name);
+                         });
+
+/// What other processes share lies in /dev/shm, and archives may.
+TEST(Sandbox, OpensOfSharedMemoryItsFileAlone) {
+  if (!hasLandlock())
+    GTEST_SKIP() << "this kernel has no Landlock";
+  std::string path = "/dev/shm/opprof-sandbox-XXXXXX";
+  int file = mkstemp(path.data());
+  if (file < 0)
+    GTEST_SKIP() << "nothing can be made in /dev/shm";
+  close(file);
+  auto tries = [&] {
+    if (open(path.c_str(), O_RDONLY) >= 0)
+      throw std::runtime_error("it could");
+  };
+  Limits limits = getSandbox();
+  EXPECT_EQ(run(limits, tries), "");
+  limits.file = path;
+  EXPECT_EQ(run(limits, tries), "it could");
+  unlink(path.c_str());
+}
+
+/// In a root of its own, whose links lead to what is to stay closed.
+TEST(Sandbox, FollowsNoLinkOfTheRoot) {
+  if (!hasLandlock())
+    GTEST_SKIP() << "this kernel has no Landlock";
+  Folder folder;
+  for (const char *name : {"/dev", "/kept"}) {
+    std::filesystem::create_directory(folder.path + name);
+    std::filesystem::copy(folder.path + "/file", folder.path + name + "/file");
   }
-  // Others may forbid some of it; where they forbid all, this shows nothing.
-  EXPECT_GE(numWorking, 1u);
+  std::filesystem::create_symlink("/", folder.path + "/all");
+  std::filesystem::create_symlink("dev", folder.path + "/devices");
+  auto canOpen = [](const char *path) {
+    return run(getSandbox(), [&] {
+             if (open(path, O_RDONLY) >= 0)
+               throw std::runtime_error("it could");
+           }) == "it could";
+  };
+  std::string said = run({}, [&] {
+    if (chroot(folder.path.c_str()) != 0 &&
+        (unshare(CLONE_NEWUSER) != 0 || chroot(folder.path.c_str()) != 0))
+      throw std::runtime_error("no root");
+    if (!canOpen("/kept/file"))
+      throw std::runtime_error("it opens nothing");
+    for (const char *path : {"/dev/file", "/devices/file", "/all/dev/file"})
+      if (canOpen(path))
+        throw std::runtime_error(path);
+  });
+  if (said == "no root")
+    GTEST_SKIP() << "this user can have no root of its own";
+  EXPECT_EQ(said, "");
+}
+
+/// Refuses a system call from here on.
+void refuse(unsigned call) {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  sock_fprog program{std::size(filter), filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+    throw std::runtime_error("it cannot be refused");
+}
+
+TEST(Sandbox, SaysWhatItLacks) {
+  auto runWithout = [](unsigned call) {
+    return run({}, [&] {
+      refuse(call);
+      throw std::runtime_error(run(getSandbox(), [] {}));
+    });
+  };
+  EXPECT_NE(runWithout(SYS_capset).find("(capset)"), std::string::npos);
+  EXPECT_NE(runWithout(SYS_prctl).find("(no_new_privs)"), std::string::npos);
+  if (hasLandlock()) {
+    EXPECT_NE(runWithout(SYS_landlock_restrict_self).find("Landlock"),
+              std::string::npos);
+  }
+  // No filter of the sandbox's fits behind as many as the kernel takes.
+  std::string said = run({}, [] {
+    try {
+      while (true)
+        refuse(~0U);
+    } catch (const std::runtime_error &) {
+    }
+    throw std::runtime_error(run(getSandbox(), [] {}));
+  });
+  EXPECT_NE(said.find("seccomp filter"), std::string::npos) << said;
 }
 
 TEST(Sandbox, LetsWorkBeDone) {

@@ -22,10 +22,9 @@ struct Limits {
   /// Seccomp's filter on system calls: no network, no other process, nothing
   /// opened for writing.
   bool sandbox = false;
+  /// The file that is read. A sandbox lets it be opened wherever it lies.
+  std::string file;
 };
-
-/// True where this machine has what a sandbox needs.
-bool canSandbox();
 
 /// Runs `work` in a child process with `numOutputs` open files, given by their
 /// descriptors, and returns descriptors of what it wrote, to be closed by the
