@@ -554,6 +554,72 @@ TEST(LaunchProof, PartsOfOneValueBeginSeveralConcatenations) {
   EXPECT_TRUE(program.isHigh(1));
 }
 
+// Two concatenations of the same parts, along one dimension and along another.
+TEST(LaunchProof, ConcatenationsAreOfTheDimensionThatTheirPartsStandAlong) {
+  auto store = [](const char *name, const char *tmp, const char *place) {
+    return "  " + std::string(name) + "[static_cast<int64_t>(" + place +
+           ")] = " + tmp + ";\n";
+  };
+  // Rows of four are written beside rows of two, or behind them.
+  std::string parts = cppKernel(
+      "k0", "'const float*', 'float*', 'float*', 'float*', 'float*'",
+      "const float* in_ptr0, float* out_ptr0, float* out_ptr1, float* "
+      "out_ptr2, float* out_ptr3",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(2L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "for(int64_t x1=static_cast<int64_t>(0L); x1<static_cast<int64_t>(2L); "
+      "x1+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr0[static_cast<int64_t>(x1 + 2L*x0)];\n"
+      "  auto tmp1 = std::exp(tmp0);\n"
+      "  auto tmp2 = std::sin(tmp0);\n" +
+          store("out_ptr0", "tmp1", "x1 + 2L*x0") +
+          store("out_ptr1", "tmp1", "x1 + 4L*x0") +
+          store("out_ptr2", "tmp2", "x1 + 2L*x0") +
+          store("out_ptr3", "tmp2", "x1 + 4L*x0") + "}\n}\n");
+  std::string tanh = cppKernel(
+      "k1", "'const float*', 'float*'", "const float* in_ptr0, float* out_ptr0",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(8L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "  auto tmp1 = std::tanh(tmp0);\n"
+      "  out_ptr0[static_cast<int64_t>(x0)] = tmp1;\n}\n");
+  // Storages of their shapes, and some that were made for another tensor.
+  for (auto [rows, columns] : {std::pair("(4, 2), (2, 1)", "(2, 4), (4, 1)"),
+                               std::pair("(8, ), (1, )", "(8, ), (1, )")}) {
+    std::string made;
+    for (auto [name, shape] : {std::pair("buf2", rows), {"buf5", columns}})
+      made += "    " + std::string(name) + " = empty_strided_cpu(" + shape +
+              ", torch.float32)\n";
+    Program program(
+        parts + tanh +
+            call("    a, = args\n" + made +
+                 "    buf0 = reinterpret_tensor(buf2, (2, 2), (2, 1), 0)\n"
+                 "    buf1 = reinterpret_tensor(buf2, (2, 2), (2, 1), 4)\n"
+                 "    buf3 = reinterpret_tensor(buf5, (2, 2), (4, 1), 0)\n"
+                 "    buf4 = reinterpret_tensor(buf5, (2, 2), (4, 1), 2)\n"
+                 "    k0(a, buf0, buf3, buf1, buf4)\n"
+                 "    buf6 = empty_strided_cpu((4, 2), (2, 1), torch.float32)\n"
+                 "    k1(buf2, buf6)\n"
+                 "    buf7 = empty_strided_cpu((2, 4), (4, 1), torch.float32)\n"
+                 "    k1(buf5, buf7)\n"
+                 "    return (buf6, buf7, )\n"),
+        "    def forward(self, a: \"f32[2, 2]\"):\n"
+        "        exp: \"f32[2, 2]\" = torch.ops.aten.exp.default(a)\n"
+        "        sin: \"f32[2, 2]\" = torch.ops.aten.sin.default(a)\n"
+        "        cat: \"f32[4, 2]\" = torch.ops.aten.cat.default([exp, sin])\n"
+        "        cat_1: \"f32[2, 4]\" = torch.ops.aten.cat.default([exp, sin], "
+        "1)\n"
+        "        tanh: \"f32[4, 2]\" = torch.ops.aten.tanh.default(cat)\n"
+        "        tanh_1: \"f32[2, 4]\" = torch.ops.aten.tanh.default(cat_1)\n"
+        "        return (tanh, tanh_1)\n");
+    EXPECT_EQ(program.nodes(0), "exp sin cat cat_1");
+    EXPECT_EQ(program.nodes(1), "tanh");
+    EXPECT_TRUE(program.isHigh(1));
+    EXPECT_EQ(program.nodes(2), "tanh_1");
+    EXPECT_TRUE(program.isHigh(2));
+  }
+}
+
 // Constants that begin alike are told apart by the concatenation that they
 // become a part of.
 TEST(LaunchProof, ConcatenationsTellConstantsApart) {
