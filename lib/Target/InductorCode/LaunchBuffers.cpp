@@ -383,10 +383,13 @@ uint32_t Joiner::joinRegions(int32_t storage, const IndexedGraph &graph) {
   for (uint32_t node : mayBe(*parts.front()))
     for (uint32_t same : graph.findSame(node))
       append_range(open, graph.users[same]);
+  struct Candidate {
+    uint32_t node;
+    bool hasShape;
+    unsigned numExact;
+  };
   const TensorInfo &made = program.storages[storage].info;
-  uint32_t best = kNoNode;
-  std::pair<bool, unsigned> bestScore;
-  bool isOnly = true;
+  SmallVector<Candidate, 2> candidates;
   for (size_t at = 0; at < open.size() && at < 256; ++at) {
     uint32_t user = open[at];
     const GraphNode &node = graph[user];
@@ -409,29 +412,35 @@ uint32_t Joiner::joinRegions(int32_t storage, const IndexedGraph &graph) {
     }
     if (!isSame || !isPutTogether(user, parts, made, graph))
       continue;
-    std::pair<bool, unsigned> score = {
-        node.results.size() == 1 && node.results.front().shape == made.shape,
-        numExact};
-    if (best == kNoNode || score > bestScore) {
-      best = user;
-      bestScore = score;
-      isOnly = true;
-    } else if (score == bestScore && graph.twin[user] != graph.twin[best]) {
-      isOnly = false;
-    }
+    bool hasShape =
+        node.results.size() == 1 && node.results.front().shape == made.shape;
+    candidates.push_back({user, hasShape, numExact});
   }
-  if (best == kNoNode)
+  auto rank = [](const Candidate &candidate) {
+    return std::pair(candidate.hasShape, candidate.numExact);
+  };
+  // Of several like that the first.
+  const Candidate *best = llvm::max_element(
+      candidates, [&](const Candidate &a, const Candidate &b) {
+        return rank(a) < rank(b);
+      });
+  if (best == candidates.end())
     return kNoNode;
+  uint32_t node = best->node;
   HeldRegion whole;
   whole.info = made;
   whole.graph = &graph;
-  whole.node = best;
+  whole.node = node;
   whole.writer = parts.back()->writer;
-  whole.sure = isOnly &&
-               all_of(parts, [](const HeldRegion *part) { return part->sure; });
+  whole.sure =
+      all_of(parts, [](const HeldRegion *part) { return part->sure; }) &&
+      none_of(candidates, [&](const Candidate &other) {
+        return other.hasShape == best->hasShape &&
+               graph.twin[other.node] != graph.twin[node];
+      });
   whole.parts = std::move(held);
   held.assign(1, std::move(whole));
-  return best;
+  return node;
 }
 
 uint32_t Joiner::inputNode(const LaunchOperand &operand,

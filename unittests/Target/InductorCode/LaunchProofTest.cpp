@@ -620,6 +620,60 @@ TEST(LaunchProof, ConcatenationsAreOfTheDimensionThatTheirPartsStandAlong) {
   }
 }
 
+// A value and its transpose in one place of two concatenations: either may be
+// what a storage holds.
+TEST(LaunchProof, ConcatenationsOfViewsOfTheSameAreNotSure) {
+  std::string parts = cppKernel(
+      "k0", "'const float*', 'float*', 'float*', 'float*', 'float*'",
+      "const float* in_ptr0, float* out_ptr0, float* out_ptr1, float* "
+      "out_ptr2, float* out_ptr3",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(2L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "for(int64_t x1=static_cast<int64_t>(0L); x1<static_cast<int64_t>(2L); "
+      "x1+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr0[static_cast<int64_t>(x1 + 2L*x0)];\n"
+      "  auto tmp1 = std::exp(tmp0);\n"
+      "  auto tmp2 = std::sin(tmp0);\n"
+      "  out_ptr0[static_cast<int64_t>(x1 + 2L*x0)] = tmp1;\n"
+      "  out_ptr1[static_cast<int64_t>(x0 + 2L*x1)] = tmp1;\n"
+      "  out_ptr2[static_cast<int64_t>(x1 + 2L*x0)] = tmp2;\n"
+      "  out_ptr3[static_cast<int64_t>(x1 + 2L*x0)] = tmp2;\n}\n}\n");
+  std::string tanh = cppKernel(
+      "k1", "'const float*', 'float*'", "const float* in_ptr0, float* out_ptr0",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(8L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "  auto tmp1 = std::tanh(tmp0);\n"
+      "  out_ptr0[static_cast<int64_t>(x0)] = tmp1;\n}\n");
+  Program program(
+      parts + tanh +
+          call("    a, = args\n"
+               "    buf2 = empty_strided_cpu((4, 2), (2, 1), torch.float32)\n"
+               "    buf5 = empty_strided_cpu((4, 2), (2, 1), torch.float32)\n"
+               "    buf0 = reinterpret_tensor(buf2, (2, 2), (2, 1), 0)\n"
+               "    buf1 = reinterpret_tensor(buf2, (2, 2), (2, 1), 4)\n"
+               "    buf3 = reinterpret_tensor(buf5, (2, 2), (2, 1), 0)\n"
+               "    buf4 = reinterpret_tensor(buf5, (2, 2), (2, 1), 4)\n"
+               "    k0(a, buf0, buf3, buf1, buf4)\n"
+               "    buf6 = empty_strided_cpu((4, 2), (2, 1), torch.float32)\n"
+               "    k1(buf2, buf6)\n"
+               "    buf7 = empty_strided_cpu((4, 2), (2, 1), torch.float32)\n"
+               "    k1(buf5, buf7)\n"
+               "    return (buf6, buf7, )\n"),
+      "    def forward(self, a: \"f32[2, 2]\"):\n"
+      "        exp: \"f32[2, 2]\" = torch.ops.aten.exp.default(a)\n"
+      "        t: \"f32[2, 2]\" = torch.ops.aten.permute.default(exp, [1, 0])\n"
+      "        sin: \"f32[2, 2]\" = torch.ops.aten.sin.default(a)\n"
+      "        cat: \"f32[4, 2]\" = torch.ops.aten.cat.default([exp, sin])\n"
+      "        cat_1: \"f32[4, 2]\" = torch.ops.aten.cat.default([t, sin])\n"
+      "        tanh: \"f32[4, 2]\" = torch.ops.aten.tanh.default(cat)\n"
+      "        tanh_1: \"f32[4, 2]\" = torch.ops.aten.tanh.default(cat_1)\n"
+      "        return (tanh, tanh_1)\n");
+  EXPECT_EQ(program.nodes(1), "tanh");
+  EXPECT_FALSE(program.isHigh(1));
+  EXPECT_FALSE(program.isHigh(2));
+}
+
 // Constants that begin alike are told apart by the concatenation that they
 // become a part of.
 TEST(LaunchProof, ConcatenationsTellConstantsApart) {
