@@ -3,6 +3,8 @@
 
 #include "KernelBody.h"
 
+#include "AbstractValue.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -153,7 +155,7 @@ private:
 
   void skipBalanced();
   void skipTemplate();
-  StringRef typeToConvertTo() const;
+  StringRef readConversion(StringRef name) const;
   size_t templateEnd(size_t from) const;
   void readParameters();
   const BodyExpr *parseSelect();
@@ -228,11 +230,13 @@ void BodyParser::skipTemplate() {
     at = end;
 }
 
-/// `int64_t` of `<int64_t>`, where nothing else stands in it.
-StringRef BodyParser::typeToConvertTo() const {
-  bool isOne =
-      peek().is("<") && peek(1).kind == BodyToken::Name && peek(2).is(">");
-  return isOne ? peek(1).text : StringRef();
+/// convert<int64_t>(x), and of vectors convert<int64_t,2,float,1>(x), is
+/// int64_t(x): it cuts off what is behind the point.
+StringRef BodyParser::readConversion(StringRef name) const {
+  bool isConversion = isCpp && (name == "convert" || name == "static_cast") &&
+                      peek().is("<") && (peek(2).is(">") || peek(2).is(",")) &&
+                      isWholeType(peek(1).text);
+  return isConversion ? peek(1).text : name;
 }
 
 /// Names in the parentheses that stand next.
@@ -429,16 +433,13 @@ BodyExpr *BodyParser::parseAtom() {
     skipBalanced();
     name = "decltype";
   }
+  name = readConversion(name);
   skipTemplate();
   while (peek().is("::")) {
     take();
     if (peek().kind != BodyToken::Name)
       break;
-    name = take().text;
-    // convert<int64_t>(x) is int64_t(x).
-    if (name == "convert")
-      if (StringRef type = typeToConvertTo(); !type.empty())
-        name = type;
+    name = readConversion(take().text);
     // A number that depends on the type alone.
     if (name == "is_signed_v" && peek().is("<")) {
       BodyExpr *number = make(BodyExpr::Number, name);

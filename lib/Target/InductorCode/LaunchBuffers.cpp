@@ -318,6 +318,46 @@ void Joiner::writeRegion(const LaunchOperand &operand, HeldRegion region) {
   held.push_back(std::move(region));
 }
 
+/// Whether the parts stand where the concatenation puts its operands.
+bool Joiner::isPutTogether(uint32_t cat, ArrayRef<const HeldRegion *> parts,
+                           const TensorInfo &storage,
+                           const IndexedGraph &graph) const {
+  auto sizes = [&](const Dim &dim) { return sizeOf(dim); };
+  auto sizesOf = [&](uint32_t node) -> std::optional<Layout> {
+    if (graph[node].results.size() != 1)
+      return std::nullopt;
+    TensorInfo rowMajor = graph[node].results.front();
+    rowMajor.stride.clear();
+    return layoutOf(rowMajor, sizes);
+  };
+  std::optional<Layout> whole = sizesOf(cat);
+  std::optional<Layout> made = layoutOf(storage, sizes);
+  if (!whole)
+    return true;
+  // The steps of what was made first may be another tensor's, and those of
+  // parts their own.
+  SmallVector<ArrayRef<int64_t>, 3> choices = {whole->strides};
+  if (made && made->sizes == whole->sizes)
+    choices.push_back(made->strides);
+  std::optional<Layout> part = layoutOf(parts.front()->info, sizes);
+  if (part && part->strides.size() == whole->sizes.size())
+    choices.push_back(part->strides);
+  return any_of(choices, [&](ArrayRef<int64_t> strides) {
+    int64_t at = *parts.front()->offset;
+    for (auto [operand, held] : zip(graph[cat].operands, parts)) {
+      if (*held->offset != at)
+        return false;
+      std::optional<Layout> own = sizesOf(operand);
+      if (!own || own->sizes.size() != strides.size())
+        return true;
+      // They differ in the dimension that they are put together along.
+      for (auto [size, all, stride] : zip(own->sizes, whole->sizes, strides))
+        at += size != all ? size * stride : 0;
+    }
+    return true;
+  });
+}
+
 /// The node whose operands the parts of a storage hold, in order: a
 /// concatenation that was written part by part. Its value replaces them.
 uint32_t Joiner::joinRegions(int32_t storage, const IndexedGraph &graph) {
@@ -343,6 +383,13 @@ uint32_t Joiner::joinRegions(int32_t storage, const IndexedGraph &graph) {
   for (uint32_t node : mayBe(*parts.front()))
     for (uint32_t same : graph.findSame(node))
       append_range(open, graph.users[same]);
+  struct Candidate {
+    uint32_t node;
+    bool hasShape;
+    unsigned numExact;
+  };
+  const TensorInfo &made = program.storages[storage].info;
+  SmallVector<Candidate, 2> candidates;
   for (size_t at = 0; at < open.size() && at < 256; ++at) {
     uint32_t user = open[at];
     const GraphNode &node = graph[user];
@@ -350,26 +397,50 @@ uint32_t Joiner::joinRegions(int32_t storage, const IndexedGraph &graph) {
       open.append(graph.users[user].begin(), graph.users[user].end());
     if (opFamily(node.target) != "cat" || node.operands.size() != parts.size())
       continue;
+    // Other views of one value are the next best.
     bool isSame = true;
-    for (auto [operand, part] : zip(node.operands, parts))
-      isSame &= any_of(mayBe(*part), [&, operand = operand](uint32_t node) {
+    unsigned numExact = 0;
+    for (auto [operand, part] : zip(node.operands, parts)) {
+      SmallVector<uint32_t, 2> nodes = mayBe(*part);
+      isSame &= any_of(nodes, [&, operand = operand](uint32_t node) {
         return graph.twin[graph.value[operand]] ==
                graph.twin[graph.value[node]];
       });
-    if (!isSame)
+      numExact += any_of(nodes, [&, operand = operand](uint32_t node) {
+        return graph.twin[operand] == graph.twin[node];
+      });
+    }
+    if (!isSame || !isPutTogether(user, parts, made, graph))
       continue;
-    HeldRegion whole;
-    whole.info = program.storages[storage].info;
-    whole.graph = &graph;
-    whole.node = user;
-    whole.writer = parts.back()->writer;
-    whole.sure =
-        all_of(parts, [](const HeldRegion *part) { return part->sure; });
-    whole.parts = std::move(held);
-    held.assign(1, std::move(whole));
-    return user;
+    bool hasShape =
+        node.results.size() == 1 && node.results.front().shape == made.shape;
+    candidates.push_back({user, hasShape, numExact});
   }
-  return kNoNode;
+  auto rank = [](const Candidate &candidate) {
+    return std::pair(candidate.hasShape, candidate.numExact);
+  };
+  // Of several like that the first.
+  const Candidate *best = llvm::max_element(
+      candidates, [&](const Candidate &a, const Candidate &b) {
+        return rank(a) < rank(b);
+      });
+  if (best == candidates.end())
+    return kNoNode;
+  uint32_t node = best->node;
+  HeldRegion whole;
+  whole.info = made;
+  whole.graph = &graph;
+  whole.node = node;
+  whole.writer = parts.back()->writer;
+  whole.sure =
+      all_of(parts, [](const HeldRegion *part) { return part->sure; }) &&
+      none_of(candidates, [&](const Candidate &other) {
+        return other.hasShape == best->hasShape &&
+               graph.twin[other.node] != graph.twin[node];
+      });
+  whole.parts = std::move(held);
+  held.assign(1, std::move(whole));
+  return node;
 }
 
 uint32_t Joiner::inputNode(const LaunchOperand &operand,

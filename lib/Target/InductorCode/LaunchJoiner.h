@@ -338,6 +338,9 @@ private:
   bool mayHold(const TensorInfo &info, double offset) const;
   bool overlaps(const HeldRegion &region, const LaunchOperand &operand) const;
   void writeRegion(const LaunchOperand &operand, HeldRegion region);
+  bool isPutTogether(uint32_t cat, llvm::ArrayRef<const HeldRegion *> parts,
+                     const TensorInfo &storage,
+                     const IndexedGraph &graph) const;
   uint32_t joinRegions(int32_t storage, const IndexedGraph &graph);
 
   // What kernels and calls prove.

@@ -305,11 +305,12 @@ TEST(LaunchProof, CppLoopsAreRead) {
 // An image made smaller: its places are known before the program runs, and
 // conversions to whole numbers leave out what is behind the point. Of a result
 // of one place the kernel has the numbers that they come to.
-std::string halved(int size) {
+std::string halved(int size, int width = 4) {
   std::string result = "f32[2, " + std::to_string(size) + "]";
   std::string one = "[" + std::to_string(size) + "]\" = torch.ops.";
   std::string whole = "i64" + one, real = "f32" + one;
-  return "    def forward(self, a: \"f32[2, 4]\"):\n"
+  return "    def forward(self, a: \"f32[2, " + std::to_string(width) +
+         "]\"):\n"
          "        iota: \"" +
          whole + "prims.iota.default(" + std::to_string(size) +
          ", start = 0, step = 1, dtype = torch.int64)\n"
@@ -421,8 +422,12 @@ TEST(LaunchProof, PlacesThatAreKnownAreWholeNumbers) {
       "    tmp15 = tmp12 * tmp14\n"
       "    tmp16 = tmp8 + tmp15\n"
       "    tl.store(out_ptr0 + (x0), tmp16, xmask)\n");
+  std::string cast = cpp;
+  cast.replace(cast.find("c10::convert<int64_t>"),
+               StringRef("c10::convert<int64_t>").size(),
+               "static_cast<int64_t>");
   for (const auto &[kernel, launch] :
-       {std::pair(cpp, "    k(a, buf0)\n"),
+       {std::pair(cpp, "    k(a, buf0)\n"), std::pair(cast, "    k(a, buf0)\n"),
         std::pair(triton, "    k.run(a, buf0, 4, stream=stream0)\n")}) {
     Program two(kernel + call("    a, = args\n"
                               "    buf0 = empty_strided_cpu((2, 2), (2, 1), "
@@ -432,6 +437,65 @@ TEST(LaunchProof, PlacesThatAreKnownAreWholeNumbers) {
     EXPECT_EQ(two.nodes(0), kHalvingNodes);
     EXPECT_TRUE(two.isHigh(0));
   }
+
+  // In vectors the number of them stands beside the type.
+  auto gather = [](const std::string &places) {
+    return "[&] {\n"
+           "    __at_align__ std::array<float, 16> tmpbuf;\n"
+           "    for (long x1_inner = 0; x1_inner < static_cast<int64_t>(16); "
+           "x1_inner++) {\n"
+           "      tmpbuf[x1_inner] = in_ptr0[static_cast<int64_t>(" +
+           places +
+           "[x1_inner] + 32L*x0)];\n    }\n"
+           "    return at::vec::Vectorized<float>::loadu(tmpbuf.data(), "
+           "static_cast<int64_t>(16));\n  }();\n";
+  };
+  auto places = [](const std::string &vector) {
+    return "[&] {\n"
+           "    __at_align__ std::array<int64_t, 16> tmpbuf;\n    " +
+           vector +
+           ".store(tmpbuf.data(), static_cast<int64_t>(16));\n"
+           "    return tmpbuf;\n  }();\n";
+  };
+  std::string vectors = cppKernel(
+      "k", "'const float*', 'float*'", "const float* in_ptr0, float* out_ptr0",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(2L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "for(int64_t x1=static_cast<int64_t>(0L); x1<static_cast<int64_t>(16L); "
+      "x1+=static_cast<int64_t>(16L)) {\n"
+      "  auto tmp0 = x1;\n"
+      "  auto tmp1 = c10::convert<float>(tmp0);\n"
+      "  auto tmp2 = at::vec::Vectorized<float>::arange(tmp1, 1);\n"
+      "  auto tmp3 = static_cast<float>(0.5);\n"
+      "  auto tmp4 = at::vec::Vectorized<float>(tmp3);\n"
+      "  auto tmp5 = tmp2 + tmp4;\n"
+      "  auto tmp6 = static_cast<float>(2.0);\n"
+      "  auto tmp7 = at::vec::Vectorized<float>(tmp6);\n"
+      "  auto tmp8 = tmp5 * tmp7;\n"
+      "  auto tmp9 = tmp8 - tmp4;\n"
+      "  auto tmp10 = at::vec::convert<int64_t,2,float,1>(tmp9);\n"
+      "  auto tmp11 = " +
+          places("tmp10") + "  auto tmp12 = " + gather("tmp11") +
+          "  auto tmp13 = static_cast<int64_t>(1);\n"
+          "  auto tmp14 = at::vec::VectorizedN<int64_t,2>(tmp13);\n"
+          "  auto tmp15 = tmp10 + tmp14;\n"
+          "  auto tmp16 = " +
+          places("tmp15") + "  auto tmp17 = " + gather("tmp16") +
+          "  auto tmp18 = tmp17 - tmp12;\n"
+          "  auto tmp19 = at::vec::convert<float,1,int64_t,2>(tmp10);\n"
+          "  auto tmp20 = tmp9 - tmp19;\n"
+          "  auto tmp21 = tmp18 * tmp20;\n"
+          "  auto tmp22 = tmp12 + tmp21;\n"
+          "  tmp22.store(out_ptr0 + static_cast<int64_t>(x1 + 16L*x0));\n"
+          "}\n}\n");
+  Program wide(vectors + call("    a, = args\n"
+                              "    buf0 = empty_strided_cpu((2, 16), (16, 1), "
+                              "torch.float32)\n"
+                              "    k(a, buf0)\n"
+                              "    return (buf0, )\n"),
+               halved(16, 32));
+  EXPECT_EQ(wide.nodes(0), kHalvingNodes);
+  EXPECT_TRUE(wide.isHigh(0));
 }
 
 // Two concatenations begin with parts of one value: the graph cuts it out for
@@ -488,6 +552,126 @@ TEST(LaunchProof, PartsOfOneValueBeginSeveralConcatenations) {
   EXPECT_EQ(program.nodes(0), "exp tanh cat cat_1");
   EXPECT_EQ(program.nodes(1), "add");
   EXPECT_TRUE(program.isHigh(1));
+}
+
+// Two concatenations of the same parts, along one dimension and along another.
+TEST(LaunchProof, ConcatenationsAreOfTheDimensionThatTheirPartsStandAlong) {
+  auto store = [](const char *name, const char *tmp, const char *place) {
+    return "  " + std::string(name) + "[static_cast<int64_t>(" + place +
+           ")] = " + tmp + ";\n";
+  };
+  // Rows of four are written beside rows of two, or behind them.
+  std::string parts = cppKernel(
+      "k0", "'const float*', 'float*', 'float*', 'float*', 'float*'",
+      "const float* in_ptr0, float* out_ptr0, float* out_ptr1, float* "
+      "out_ptr2, float* out_ptr3",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(2L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "for(int64_t x1=static_cast<int64_t>(0L); x1<static_cast<int64_t>(2L); "
+      "x1+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr0[static_cast<int64_t>(x1 + 2L*x0)];\n"
+      "  auto tmp1 = std::exp(tmp0);\n"
+      "  auto tmp2 = std::sin(tmp0);\n" +
+          store("out_ptr0", "tmp1", "x1 + 2L*x0") +
+          store("out_ptr1", "tmp1", "x1 + 4L*x0") +
+          store("out_ptr2", "tmp2", "x1 + 2L*x0") +
+          store("out_ptr3", "tmp2", "x1 + 4L*x0") + "}\n}\n");
+  std::string tanh = cppKernel(
+      "k1", "'const float*', 'float*'", "const float* in_ptr0, float* out_ptr0",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(8L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "  auto tmp1 = std::tanh(tmp0);\n"
+      "  out_ptr0[static_cast<int64_t>(x0)] = tmp1;\n}\n");
+  // Storages of their shapes, and some that were made for another tensor.
+  for (auto [rows, columns] : {std::pair("(4, 2), (2, 1)", "(2, 4), (4, 1)"),
+                               std::pair("(8, ), (1, )", "(8, ), (1, )")}) {
+    std::string made;
+    for (auto [name, shape] : {std::pair("buf2", rows), {"buf5", columns}})
+      made += "    " + std::string(name) + " = empty_strided_cpu(" + shape +
+              ", torch.float32)\n";
+    Program program(
+        parts + tanh +
+            call("    a, = args\n" + made +
+                 "    buf0 = reinterpret_tensor(buf2, (2, 2), (2, 1), 0)\n"
+                 "    buf1 = reinterpret_tensor(buf2, (2, 2), (2, 1), 4)\n"
+                 "    buf3 = reinterpret_tensor(buf5, (2, 2), (4, 1), 0)\n"
+                 "    buf4 = reinterpret_tensor(buf5, (2, 2), (4, 1), 2)\n"
+                 "    k0(a, buf0, buf3, buf1, buf4)\n"
+                 "    buf6 = empty_strided_cpu((4, 2), (2, 1), torch.float32)\n"
+                 "    k1(buf2, buf6)\n"
+                 "    buf7 = empty_strided_cpu((2, 4), (4, 1), torch.float32)\n"
+                 "    k1(buf5, buf7)\n"
+                 "    return (buf6, buf7, )\n"),
+        "    def forward(self, a: \"f32[2, 2]\"):\n"
+        "        exp: \"f32[2, 2]\" = torch.ops.aten.exp.default(a)\n"
+        "        sin: \"f32[2, 2]\" = torch.ops.aten.sin.default(a)\n"
+        "        cat: \"f32[4, 2]\" = torch.ops.aten.cat.default([exp, sin])\n"
+        "        cat_1: \"f32[2, 4]\" = torch.ops.aten.cat.default([exp, sin], "
+        "1)\n"
+        "        tanh: \"f32[4, 2]\" = torch.ops.aten.tanh.default(cat)\n"
+        "        tanh_1: \"f32[2, 4]\" = torch.ops.aten.tanh.default(cat_1)\n"
+        "        return (tanh, tanh_1)\n");
+    EXPECT_EQ(program.nodes(0), "exp sin cat cat_1");
+    EXPECT_EQ(program.nodes(1), "tanh");
+    EXPECT_TRUE(program.isHigh(1));
+    EXPECT_EQ(program.nodes(2), "tanh_1");
+    EXPECT_TRUE(program.isHigh(2));
+  }
+}
+
+// A value and its transpose in one place of two concatenations: either may be
+// what a storage holds.
+TEST(LaunchProof, ConcatenationsOfViewsOfTheSameAreNotSure) {
+  std::string parts = cppKernel(
+      "k0", "'const float*', 'float*', 'float*', 'float*', 'float*'",
+      "const float* in_ptr0, float* out_ptr0, float* out_ptr1, float* "
+      "out_ptr2, float* out_ptr3",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(2L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "for(int64_t x1=static_cast<int64_t>(0L); x1<static_cast<int64_t>(2L); "
+      "x1+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr0[static_cast<int64_t>(x1 + 2L*x0)];\n"
+      "  auto tmp1 = std::exp(tmp0);\n"
+      "  auto tmp2 = std::sin(tmp0);\n"
+      "  out_ptr0[static_cast<int64_t>(x1 + 2L*x0)] = tmp1;\n"
+      "  out_ptr1[static_cast<int64_t>(x0 + 2L*x1)] = tmp1;\n"
+      "  out_ptr2[static_cast<int64_t>(x1 + 2L*x0)] = tmp2;\n"
+      "  out_ptr3[static_cast<int64_t>(x1 + 2L*x0)] = tmp2;\n}\n}\n");
+  std::string tanh = cppKernel(
+      "k1", "'const float*', 'float*'", "const float* in_ptr0, float* out_ptr0",
+      "for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>(8L); "
+      "x0+=static_cast<int64_t>(1L)) {\n"
+      "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+      "  auto tmp1 = std::tanh(tmp0);\n"
+      "  out_ptr0[static_cast<int64_t>(x0)] = tmp1;\n}\n");
+  Program program(
+      parts + tanh +
+          call("    a, = args\n"
+               "    buf2 = empty_strided_cpu((4, 2), (2, 1), torch.float32)\n"
+               "    buf5 = empty_strided_cpu((4, 2), (2, 1), torch.float32)\n"
+               "    buf0 = reinterpret_tensor(buf2, (2, 2), (2, 1), 0)\n"
+               "    buf1 = reinterpret_tensor(buf2, (2, 2), (2, 1), 4)\n"
+               "    buf3 = reinterpret_tensor(buf5, (2, 2), (2, 1), 0)\n"
+               "    buf4 = reinterpret_tensor(buf5, (2, 2), (2, 1), 4)\n"
+               "    k0(a, buf0, buf3, buf1, buf4)\n"
+               "    buf6 = empty_strided_cpu((4, 2), (2, 1), torch.float32)\n"
+               "    k1(buf2, buf6)\n"
+               "    buf7 = empty_strided_cpu((4, 2), (2, 1), torch.float32)\n"
+               "    k1(buf5, buf7)\n"
+               "    return (buf6, buf7, )\n"),
+      "    def forward(self, a: \"f32[2, 2]\"):\n"
+      "        exp: \"f32[2, 2]\" = torch.ops.aten.exp.default(a)\n"
+      "        t: \"f32[2, 2]\" = torch.ops.aten.permute.default(exp, [1, 0])\n"
+      "        sin: \"f32[2, 2]\" = torch.ops.aten.sin.default(a)\n"
+      "        cat: \"f32[4, 2]\" = torch.ops.aten.cat.default([exp, sin])\n"
+      "        cat_1: \"f32[4, 2]\" = torch.ops.aten.cat.default([t, sin])\n"
+      "        tanh: \"f32[4, 2]\" = torch.ops.aten.tanh.default(cat)\n"
+      "        tanh_1: \"f32[4, 2]\" = torch.ops.aten.tanh.default(cat_1)\n"
+      "        return (tanh, tanh_1)\n");
+  EXPECT_EQ(program.nodes(1), "tanh");
+  EXPECT_FALSE(program.isHigh(1));
+  EXPECT_FALSE(program.isHigh(2));
 }
 
 // Constants that begin alike are told apart by the concatenation that they
