@@ -51,35 +51,39 @@ void join::addRecordingTimes(const Trace &trace, const HostTimeline &host,
   for (ThreadId thread = 0; thread < trace.threads.size(); ++thread)
     times.emplace_back(host, host.opsOf(thread));
   // Of each thread, in order of time: the host's own work, or its calls.
-  std::vector<std::vector<Activity *>> ofThread(trace.threads.size());
+  struct Launched {
+    Activity *activity;
+    uint32_t op;
+  };
+  std::vector<std::vector<Launched>> ofThread(trace.threads.size());
   for (auto [list, opOf] : {std::pair(&profile.kernels, ops.kernels),
                             std::pair(&profile.copies, ops.copies)})
     for (Activity &activity : *list)
       if (uint32_t op = opOf[activity.id];
           op != kNone && (onHost || activity.launchStartNs))
-        ofThread[host.op(op).thread].push_back(&activity);
-  auto begins = [&](const Activity &activity) {
+        ofThread[host.op(op).thread].push_back({&activity, op});
+  auto begins = [&](const Launched &launched) {
+    const Activity &activity = *launched.activity;
     return onHost ? activity.startNs : int64_t(*activity.launchStartNs);
   };
   for (auto &&[list, own] : llvm::zip(ofThread, times)) {
-    llvm::stable_sort(list, [&](const Activity *a, const Activity *b) {
-      return begins(*a) < begins(*b);
+    llvm::stable_sort(list, [&](const Launched &a, const Launched &b) {
+      return begins(a) < begins(b);
     });
     for (size_t at = 0; at < list.size(); ++at) {
-      Activity &activity = *list[at];
-      int64_t next = at + 1 < list.size() ? begins(*list[at + 1])
+      Activity &activity = *list[at].activity;
+      int64_t next = at + 1 < list.size() ? begins(list[at + 1])
                                           : std::numeric_limits<int64_t>::max();
       if (!onHost) {
         if (at > 0)
           activity.recordingBesideNs =
-              own.between(begins(*list[at - 1]), begins(activity));
+              own.between(begins(list[at - 1]), begins(list[at]));
         continue;
       }
       activity.recordingNs =
           own.between(activity.startNs + 1, activity.endNs());
-      activity.recordingBesideNs =
-          host.op(ops.kernels[activity.id]).recordingNs +
-          own.between(activity.endNs(), next);
+      activity.recordingBesideNs = host.op(list[at].op).recordingNs +
+                                   own.between(activity.endNs(), next);
     }
   }
   int64_t &sum = profile.summary.recordingNs.emplace(0);
