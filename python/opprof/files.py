@@ -65,15 +65,24 @@ def check_own(path: Path) -> None:
         )
 
 
-def check_mark(path: Path, mark: str, *, remedy: str = "give -o a folder of its own") -> None:
-    """Refuses to replace what bears the name of one of opprof's files and does not hold what opprof writes there."""
+def check_mark(
+    path: Path,
+    mark: str,
+    *,
+    at_beginning: bool = False,
+    remedy: str = "give -o a folder of its own",
+) -> None:
+    """Refuses to replace what bears the name of one of opprof's files and does not hold what opprof writes there: `mark`, in its first
+    64 KiB, or as what it begins with.
+    """
     if not path.exists():
         return
     if path.is_file():
         with path.open("rb") as file:
             head = file.read(1 << 16)
         # What is empty is in nobody's way.
-        if not head or mark.encode() in head:
+        place = head.find(mark.encode())
+        if not head or place == 0 or (place > 0 and not at_beginning):
             return
     raise OpprofError(f"{path}: is none of opprof's files, and would be lost", remedy=remedy)
 

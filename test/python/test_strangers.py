@@ -467,6 +467,12 @@ def test_a_test_of_somebody_elses_is_not_replaced(tmp_path: Path) -> None:
     assert "another name" in str(refused.value.remedy)
     assert own.read_text() == "def test_my_model(): ...\n"
     assert not (tmp_path / "model.py").exists()
+    # Nor one that somebody made of ours, with lines of their own before it.
+    kept = "# mine\n" + (tmp_path / "backend_test.py").read_text()
+    (tmp_path / "backend_test.py").write_text(kept)
+    with pytest.raises(OpprofError, match="none of opprof's files"):
+        emit([], tmp_path / "backend.py")
+    assert (tmp_path / "backend_test.py").read_text() == kept
 
 
 def test_a_killed_run_holds_nothing(tmp_path: Path) -> None:

@@ -155,7 +155,9 @@ def emit(
     test = test.replace('"opprof_template.py"', repr(output.name))
     beside = test_file(output)
     # Nobody named this one: what has its name may be a test of somebody's own.
-    check_mark(beside, TEST_TITLE, remedy="move it away, or give -o another name")
+    check_mark(
+        beside, TEST_TITLE, at_beginning=True, remedy="move it away, or give -o another name"
+    )
     for file, content in ((output, text), (beside, _test_head(output) + "\n" + test)):
         with replacing(file) as stream:
             stream.write(content)
