@@ -93,15 +93,13 @@ class OptimizeOptions:
 
 def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     """Profiles, recommends, tries, keeps, and reports; leaves everything below `output`."""
-    if options.archive is None:
-        _check_output(output, Path(path).stem)
     clock = Clock(options.budget_seconds)
     first_lines: tuple[str, ...] = ()
     if options.archive is not None:
         progress("making a program of the archive")
         archive, program = Path(path), write_archive_model(Path(path), options.archive, output)
-        _check_output(output, program.stem)
         first_lines, path = usage(program, archive), str(program)
+    _check_output(output, Path(path).stem)
     options.profile.device = options.device
     progress("1/4 profile")
     with contextlib.ExitStack() as stack:
@@ -383,8 +381,8 @@ class _Result:
 def _check_output(output: Path, name: str) -> None:
     """Refuses a folder where something of somebody else's would be lost."""
     backend = _backend_file(output, name)
-    check_mark(backend, BACKEND_TITLE)
-    check_mark(test_file(backend), TEST_TITLE)
+    check_mark(backend, BACKEND_TITLE, at_beginning=True)
+    check_mark(test_file(backend), TEST_TITLE, at_beginning=True)
     check_mark(output / PRECISION_SCRIPT, "fx.rewrite")
     check_mark(output / "optimize.json", '"error_budget"')
     check_mark(output / "report.txt", "opprof optimize: ")
