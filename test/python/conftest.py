@@ -10,8 +10,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule() -> None:
+    """Gives every file of tests the same numbers, as what it draws while it is imported would be others each time."""
+    torch.manual_seed(0)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Gives every test the same numbers, whichever ran before it."""
+    torch.manual_seed(0)
 
 
 @functools.cache

@@ -609,6 +609,8 @@ HELD_BACK: dict[str, tuple[nn.Module, tuple[Tensor, ...]]] = {
     "mask multiplied": (Attention(lambda s, m: F.softmax(s * m, dim=-1)), (X, ADDED)),
 }
 NAMES = ("fold-batch-norm", "form-attention")
+# Scores of some hundreds are off by up to 1e-4 in float32, and what their exponentials weigh as much.
+ROUNDING = {"all of a row low": 1e-3}
 
 
 def index_of(model: nn.Module, inputs: tuple[Tensor, ...], folder: Path) -> dict[str, Any]:
@@ -649,7 +651,8 @@ def test_rules_keep_what_pytorch_gives(tmp_path: Path, name: str) -> None:
             actual, expected = compiled(*inputs), model(*inputs)
             assert backend.applied == {rule: 1}
             # Rows of which nothing is left are no numbers in both.
-            assert torch.allclose(actual, expected, rtol=1e-4, atol=1e-5, equal_nan=True)
+            tolerance = {"rtol": 1e-4, "atol": ROUNDING.get(name, 1e-5)}
+            assert torch.allclose(actual, expected, equal_nan=True, **tolerance)
             assert actual.stride() == expected.stride()
             # What is made of weights is made anew when they change.
             for parameter in model.parameters():
