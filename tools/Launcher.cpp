@@ -1,6 +1,8 @@
 // The program of a tool's name (OPPROF_TOOL), which opprof-driver, beside it,
 // becomes: a wheel holds no links.
 
+#include "HugePages.h"
+
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -26,6 +28,7 @@ int main(int argc, char **argv) {
     argv = none;
   else if (std::strcmp(base, OPPROF_TOOL) != 0)
     argv[0] = name;
+  opprof::askForHugePages();
   execv(driver, argv);
   std::fprintf(stderr,
                OPPROF_TOOL ": error: %s, which it is a part of: %s\n"

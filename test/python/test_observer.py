@@ -154,7 +154,9 @@ def test_waits_that_no_operator_is_round_are_noted_with_their_lines(tmp_path: Pa
     assert all(wait["time_ns"] >= 2e6 for wait in waits.values()), waits
     # On a CPU no device is waited for; other ranks are.
     (found,) = [f for f in profile["findings"] if f["id"] == "collective-wait"]
-    assert f"other ranks, or for what is sent, at {lines['collective']}: 2." in found["text"]
+    said = f"other ranks, or for what is sent, at {lines['collective']}: "
+    assert said in found["text"]
+    assert float(found["text"].split(said)[1].split(" ")[0]) >= 2
 
 
 def test_nothing_is_named_in_a_program_without_faults(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 // command: a run folder from files to report, launches, recommended rewrites.
 // The other tools that MLIR is in lie here too, by the name that it is called.
 
+#include "../HugePages.h"
 #include "../Tools.h"
 
 #include "opprof/Driver/Commands.h"
@@ -396,6 +397,12 @@ static int runDriver(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+  // What begins this program without a launcher is begun anew; where that is
+  // not possible, it goes on without.
+  if (opprof::askForHugePages())
+    ::execv("/proc/self/exe", argv);
+  opprof::keepHugePagesFromChildren();
+
   StringRef name = argc ? sys::path::filename(argv[0]) : StringRef();
   auto *tool = StringSwitch<int (*)(int, char **)>(name)
                    .Case("opprof-opt", opprof::runOpt)
@@ -403,7 +410,6 @@ int main(int argc, char **argv) {
                    .Case("opprof-lsp-server", opprof::runLspServer)
                    .Default(runDriver);
   // Where processes are listed, it goes by the name that it was begun by.
-  if (tool != runDriver)
-    ::prctl(PR_SET_NAME, name.str().c_str());
+  ::prctl(PR_SET_NAME, name.str().c_str());
   return tool(argc, argv);
 }
