@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -441,3 +441,101 @@ def test_nothing_is_written_on_failure(tmp_path: Path) -> None:
     assert process.returncode != 0
     assert process.stdout == ""
     assert f"{source}:2:" in process.stderr
+
+
+class Point(NamedTuple):
+    """Results as people name them, of which PyTorch knows nothing."""
+
+    x: torch.Tensor
+    rest: Any
+
+
+class Named(torch.nn.Module):
+    """Results of PyTorch's and the user's named tuples, in each other and in a dictionary."""
+
+    def forward(self, x: torch.Tensor, at: Point) -> Any:
+        return Point(x + at.x, [x.sort(dim=1), {"range": x.aminmax()}]), x.max(dim=0)
+
+
+def test_named_tuples_keep_their_class(tmp_path: Path) -> None:
+    x = torch.randn(3, 4)
+    check_module(Named(), tmp_path, x, Point(x * 2, None))
+
+
+#: Structures for which PyTorch would import a module that a graph names, and what of it may be imported.
+IMPORTING = {
+    "defaults of a dictionary": (
+        "collections.defaultdict",
+        {"default_factory_module": "evil", "default_factory_name": "Evil", "dict_context": ["a"]},
+    ),
+    "defaults that do something": (
+        "collections.defaultdict",
+        {"default_factory_module": "os", "default_factory_name": "abort", "dict_context": ["a"]},
+    ),
+    "a key of an enumeration": (
+        "builtins.dict",
+        json.dumps([{"__enum__": True, "fqn": "evil:Evil", "name": "A"}]),
+    ),
+    "a key of what is no enumeration": (
+        "builtins.dict",
+        json.dumps([{"__enum__": True, "fqn": "os:environ", "name": "PATH"}]),
+    ),
+    "a named tuple": ("collections.namedtuple", "evil.Evil"),
+    "what names no results": ("torch.return_types.__loader__", "null"),
+}
+
+
+@pytest.mark.parametrize("name", IMPORTING)
+@pytest.mark.parametrize("of", ["in_spec", "out_spec"])
+def test_a_structure_imports_nothing(
+    name: str, of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Doubled(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"a": x * 2}
+
+    (tmp_path / "evil.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "graph.json"
+    program = torch.export.export(Doubled(), (torch.ones(3),))
+    write_graph_json(file, source_of_exported_program(program, "doubled"))
+    document = json.loads(file.read_text())
+    kind, context = IMPORTING[name]
+    leaf = {"type": None, "context": None, "children_spec": []}
+    spec = {"type": kind, "context": context, "children_spec": [leaf]}
+    document["graphs"][0][of] = json.dumps([1, spec])
+    file.write_text(json.dumps(document))
+    if of == "in_spec" and not isinstance(context, dict):
+        # The names of keyword arguments are taken from its second part.
+        pair = {"type": "builtins.tuple", "context": "null", "children_spec": [spec, spec]}
+        document["graphs"][0][of] = json.dumps([1, pair])
+        file.write_text(json.dumps(document))
+    module = emit(file, tmp_path)
+    with pytest.raises(ImportError):
+        module.load({})
+    assert "evil" not in sys.modules
+
+
+def test_a_container_without_a_name_is_said(tmp_path: Path) -> None:
+    class Own:
+        def __init__(self, x: torch.Tensor) -> None:
+            self.x = x
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return Own(x * 2)
+
+    pytree.register_pytree_node(Own, lambda own: ([own.x], None), lambda xs, _: Own(*xs))
+    file = tmp_path / "graph.json"
+    program = torch.export.export(Model(), (torch.ones(3),))
+    write_graph_json(file, source_of_exported_program(program, "own"))
+    text = tmp_path / "graph.mlir"
+    run_tool("opprof-translate", ["--import-fx-json", file, "-o", text])
+    done = subprocess.run(
+        [find_tool("opprof-translate"), "--emit-python", text],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "warning: the program returns its results one after another" in done.stderr
+    assert "TreeSpec(Own" in done.stderr

@@ -210,13 +210,61 @@ def _bytes(tensor):
 
 def _spec(text):
     """How values are nested, or None where the graph does not say."""
-    if text is None:
-        return None
+    return None if text is None else _structure(*json.loads(text))
+
+
+def _structure(protocol, node):
+    children = [_structure(protocol, child) for child in node["children_spec"]]
+    kind, context = node["type"], node["context"]
+    if kind and kind.startswith("torch.return_types."):
+        return pytree.TreeSpec(_loaded(kind, tuple), None, children)
+    _import_nothing(kind, context)
+    leaf = {"type": None, "context": None, "children_spec": []}
     try:
-        return pytree.treespec_loads(text)
+        own = pytree.treespec_loads(json.dumps([protocol, {**node, "children_spec": [leaf] * len(children)}]))
     except NotImplementedError as error:
-        # A file imports nothing that its graph names: PyTorch knows such a class from its library on.
-        raise ImportError(f"{error} Import the module of this class before load()") from None
+        if kind != "collections.namedtuple":
+            raise ImportError(f"{error} {_IMPORT}") from None
+        return pytree.TreeSpec(collections.namedtuple, _loaded(context, tuple), children)
+    return pytree.TreeSpec(own.type, own.context, children) if kind else own
+
+
+# A file imports nothing that its graph names: PyTorch knows a library's class from its import on.
+_IMPORT = "Import the module of this class before load()"
+
+
+def _loaded(name, base):
+    """A class, of a module that is imported already."""
+    steps = str(name).split(".")
+    for count in range(len(steps) - 1, 0, -1):
+        module = sys.modules.get(".".join(steps[:count]))
+        if module is not None:
+            found = functools.reduce(lambda of, step: getattr(of, step, None), steps[count:], module)
+            if isinstance(found, type) and issubclass(found, base):
+                return found
+            break
+    raise ImportError(f"{name} is not known. {_IMPORT}")
+
+
+def _import_nothing(kind, context):
+    """PyTorch would import the module that a default of dictionaries or a member of an enumeration is said to be of."""
+    if kind == "collections.defaultdict":
+        named = context if isinstance(context, dict) else {}
+        factory = f"{named.get('default_factory_module')}.{named.get('default_factory_name')}"
+        if factory not in [f"builtins.{each}" for each in ("bool", "dict", "float", "int", "list", "set", "str", "tuple")]:
+            raise ImportError(f"a dictionary's defaults are of {factory}, which a file does not choose")
+    try:
+        values = [json.loads(context)]
+    except (TypeError, ValueError):
+        return
+    while values:
+        value = values.pop()
+        if isinstance(value, list):
+            values += value
+        elif isinstance(value, dict):
+            values += value.values()
+            if "__enum__" in value:
+                _loaded(str(value.get("fqn")).replace(":", "."), enum.Enum)
 
 
 def load(weights, module=None):
@@ -402,12 +450,13 @@ LogicalResult ProgramPrinter::visit(GraphOp root) {
 }
 
 /// The string, or None where there is none.
+static bool isShownOnly(StringAttr structure) {
+  return structure && !structure.getValue().starts_with("[");
+}
+
 static std::string getOptionalString(Operation *op, StringRef name) {
   auto text = op->getAttrOfType<StringAttr>(name);
-  // A structure of a container that PyTorch could not write is only shown.
-  if (!text || !text.getValue().starts_with("["))
-    return "None";
-  return getPythonString(text);
+  return !text || isShownOnly(text) ? "None" : getPythonString(text);
 }
 
 namespace {
@@ -715,6 +764,15 @@ static void printTrained(raw_ostream &os, GraphOp graph, BlockArgument input) {
 }
 
 LogicalResult ProgramPrinter::printTables(raw_ostream &os, GraphOp main) {
+  for (auto [name, what] : {std::pair(kInSpecAttr, "takes its arguments"),
+                            std::pair(kOutSpecAttr, "returns its results")})
+    if (auto structure = main->getAttrOfType<StringAttr>(name);
+        isShownOnly(structure))
+      mlir::emitWarning(main.getLoc())
+          << "the program " << what
+          << " one after another, as PyTorch has no name for a container of "
+          << structure
+          << "; register_pytree_node(serialized_type_name=…) gives it one";
   os << "\n# What each input of the graph is: its kind, and its qualified name "
         "in the model.\nINPUTS = (\n";
   llvm::StringMap<unsigned> inputIndex;
@@ -884,9 +942,9 @@ LogicalResult ProgramPrinter::print(raw_ostream &os) {
         "    program = load(\"weights.safetensors\")  # or a state_dict, in a "
         "file or in memory\n"
         "    result = program(*args)\n\"\"\"\n\n"
-        "import functools\nimport json\nimport math\nimport "
-        "operator\nimport "
-        "os\n\nimport torch\nimport torch.utils._pytree as pytree\n";
+        "import collections\nimport enum\nimport functools\nimport json\n"
+        "import math\nimport operator\nimport os\nimport sys\n\n"
+        "import torch\nimport torch.utils._pytree as pytree\n";
   if (usesMarkers)
     os << kMarkers;
   if (failed(printTables(os, main)))

@@ -1,5 +1,7 @@
 """Writes FX graphs as graph JSON (docs/formats/graph-json.md) with everything that PyTorch knows of a node. Needs PyTorch."""
 
+import collections
+import json
 import math
 import os
 import re
@@ -149,8 +151,37 @@ def _spec_text(spec: pytree.TreeSpec | None) -> str | None:
     try:
         return str(pytree.treespec_dumps(spec))
     except (NotImplementedError, TypeError):
-        # A user's own container type that PyTorch can't serialize: the text still shows the structure.
+        pass
+    try:
+        protocol, _ = json.loads(pytree.treespec_dumps(_LEAF))
+        return json.dumps([protocol, _spec_node(spec)])
+    except (NotImplementedError, TypeError):
+        # A user's own container type that has no name: the text still shows the structure.
         return str(spec)
+
+
+_LEAF = pytree.tree_structure(0)
+
+
+def _spec_node(spec: pytree.TreeSpec) -> dict[str, Any]:
+    """What `treespec_dumps` writes of a structure, and of named tuples, which have no name there, that of their class."""
+    if spec.is_leaf():
+        written: dict[str, Any] = json.loads(pytree.treespec_dumps(spec))[1]
+        return written
+    children = spec.children() if hasattr(spec, "children") else spec.children_specs
+    leaves = [_LEAF] * len(children)
+    if spec.type.__module__ == "torch.return_types":
+        own = {"type": f"torch.return_types.{spec.type.__name__}", "context": "null"}
+    else:
+        try:
+            alone = pytree.TreeSpec(spec.type, spec.context, leaves)
+            own = json.loads(pytree.treespec_dumps(alone))[1]
+        except NotImplementedError:
+            if spec.type is not collections.namedtuple:
+                raise
+            name = f"{spec.context.__module__}.{spec.context.__qualname__}"
+            own = {"type": "collections.namedtuple", "context": name}
+    return {**own, "children_spec": [_spec_node(child) for child in children]}
 
 
 def write_graph_json(
