@@ -139,6 +139,49 @@ def test_dynamo_graph_runs(tmp_path: Path) -> None:
     assert torch.equal(model.count, count)
 
 
+W = torch.randn(4, 4)
+#: What Dynamo names by the module that defines it, and what it looks into.
+FUNCTIONS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "atleast": lambda x: (torch.atleast_1d(x), torch.atleast_3d(x)),
+    "block_diag": lambda x: torch.block_diag(x, x.t()),
+    "broadcast_tensors": lambda x: torch.broadcast_tensors(x, x[0]),
+    "cartesian_prod": lambda x: torch.cartesian_prod(x[0], x[1]),
+    "cdist": lambda x: torch.cdist(x, x + 1),
+    "chain_matmul": lambda x: torch.linalg.multi_dot([x, W, x.t()]),
+    "einsum": lambda x: torch.einsum("bi,ij,bj->b", x, W, x),
+    "meshgrid": lambda x: torch.meshgrid(x[0], x[1], indexing="ij"),
+    "norm": lambda x: torch.norm(x, dim=1),
+    "split": lambda x: torch.split(x, [1, 3], dim=1),
+    "stft": lambda x: torch.stft(x.flatten(), 4, window=torch.ones(4), return_complex=True).abs(),
+    "tensordot": lambda x: torch.tensordot(x, W, dims=1),
+    "grad": torch.func.grad(lambda x: (x.sin() ** 2).sum()),
+    "hessian": torch.func.hessian(lambda x: (x @ W).sin().sum()),
+    "jacfwd": torch.func.jacfwd(lambda x: (x @ W).sin()),
+    "jacrev": torch.func.jacrev(lambda x: (x @ W).sin()),
+    "jvp": lambda x: torch.func.jvp(torch.sin, (x,), (torch.ones_like(x),)),
+    "vjp": lambda x: torch.func.vjp(torch.sin, x)[1](torch.ones_like(x)),
+    "vmap": torch.vmap(lambda row: W @ row),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_dynamo_graphs(name: str, tmp_path: Path) -> None:
+    class Applied(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            return FUNCTIONS[name](x)
+
+    x = torch.randn(3, 4)
+    (source,) = capture(script_of(Applied(), x), "dynamo")
+    program = emit_program(through_mlir(source, tmp_path))
+    assert_same(FUNCTIONS[name](x), program.load({})(*graph_inputs(source, x)), structure=False)
+
+
+def graph_inputs(source: GraphSource, x: torch.Tensor) -> list[torch.Tensor]:
+    """What the graph takes: x, and W where it is used."""
+    placeholders = [node for node in source.module.graph.nodes if node.op == "placeholder"]
+    return [x if node.meta["example_value"].shape == x.shape else W for node in placeholders]
+
+
 class Controlled(torch.nn.Module):
     """Branches, a loop, and a region that PyTorch shares."""
 

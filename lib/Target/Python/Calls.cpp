@@ -173,7 +173,9 @@ static constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral>
          "unique unravel_index vmap"},
         {"torch._C", "_is_fwd_grad_enabled _set_fwd_grad_enabled "
                      "_set_grad_enabled"},
-        {"torch._C._autograd", "_enter_inference_mode _exit_inference_mode"},
+        {"torch._C._autograd",
+         "_enter_inference_mode _exit_inference_mode "
+         "_saved_tensors_hooks_disable _saved_tensors_hooks_enable"},
         {"torch.autograd.grad_mode",
          "_enter_inference_mode _exit_inference_mode"},
         {"torch.amp.autocast_mode", "_enter_autocast _exit_autocast"},
@@ -181,16 +183,22 @@ static constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral>
          "_add_batch_dim _remove_batch_dim _vmap_decrement_nesting "
          "_vmap_increment_nesting lazy_load_decompositions"},
         {"torch._functorch.predispatch",
-         "_add_batch_dim _remove_batch_dim _vmap_decrement_nesting "
-         "_vmap_increment_nesting lazy_load_decompositions"},
+         "_add_batch_dim _enter_dual_level _exit_dual_level "
+         "_jvp_decrement_nesting _jvp_increment_nesting _make_dual "
+         "_remove_batch_dim _unpack_dual _unwrap_for_grad "
+         "_vmap_decrement_nesting _vmap_increment_nesting "
+         "lazy_load_decompositions"},
         {"torch._C._functorch",
          "_add_batch_dim _grad_decrement_nesting _grad_increment_nesting "
          "_jvp_decrement_nesting _jvp_increment_nesting _remove_batch_dim "
          "_unwrap_batched _unwrap_for_grad _vmap_decrement_nesting "
-         "_vmap_increment_nesting _wrap_for_grad"},
+         "_vmap_increment_nesting _wrap_for_grad "
+         "get_inplace_requires_grad_allowed set_inplace_requires_grad_allowed"},
+        {"torch._functorch.eager_transforms",
+         "_autograd_grad _set_tensor_requires_grad"},
         {"torch.autograd.forward_ad",
-         "_set_fwd_grad_enabled enter_dual_level exit_dual_level make_dual "
-         "unpack_dual"},
+         "_maybe_load_decompositions _set_fwd_grad_enabled enter_dual_level "
+         "exit_dual_level make_dual unpack_dual"},
         {"torch.cuda",
          "current_device current_stream device_count is_available stream "
          "synchronize"},
@@ -374,6 +382,9 @@ std::string opprof::fx::getCallableFunction(StringRef target) {
     module = module.drop_front(strlen("builtins."));
   else if (module == "_operator")
     module = "operator";
+  // Where Python defines functions of torch, by which Dynamo names them.
+  else if (module == "torch.functional" || module == "torch._lowrank")
+    module = "torch";
   if (isListedFunction(module, name))
     return module.empty() ? name.str() : getPythonMember(module, name);
   StringRef root = parts.front();
