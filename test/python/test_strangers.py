@@ -8,6 +8,7 @@ import resource
 import select
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -534,6 +535,35 @@ def test_what_a_killed_command_began_ends_with_it(tmp_path: Path) -> None:
     process.wait()
     process.stderr.close()
     ended, _, _ = select.select([descriptor], [], [], 30)
+    os.close(descriptor)
+    assert ended
+
+
+def test_what_runs_generated_code_ends_with_the_command_that_is_killed(tmp_path: Path) -> None:
+    inputs = ROOT / "test" / "Target" / "InductorCode" / "Inputs" / "mlp_activations"
+    shutil.copytree(inputs, tmp_path / "run" / "model")
+    shutil.copy(inputs.parent / "post_grad.json", tmp_path / "run" / "model")
+    # It would go on for as long.
+    (tmp_path / "torch.py").write_text("import time\ntime.sleep(600)\n")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "opprof", "launches", str(tmp_path / "run"), "--prove"],
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+    )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    found: list[str] = []
+    while process.poll() is None:
+        found = children.read_text().split()
+        # Its own tools come first.
+        if found and b"opprof.proof" in Path(f"/proc/{found[0]}/cmdline").read_bytes():
+            break
+        time.sleep(0.01)
+    descriptor = os.pidfd_open(int(found[0]))
+    process.kill()
+    process.communicate()
+    ended, _, _ = select.select([descriptor], [], [], 30)
+    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
     os.close(descriptor)
     assert ended
 

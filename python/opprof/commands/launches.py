@@ -1,6 +1,7 @@
 """`opprof launches`: what Inductor's generated code launches, in order, and which nodes each launch computes. Needs no PyTorch, but to prove."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -149,6 +150,7 @@ def _prove_one(folder: Path, launch_map: dict[str, Any]) -> dict[str, Any]:
             [
                 *(sys.executable, "-m", "opprof.proof"),
                 *(str(folder / OUTPUT_CODE), str(folder / POST_GRAD), file.name),
+                str(os.getpid()),
             ],
             capture_output=True,
             encoding="utf-8",
