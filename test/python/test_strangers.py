@@ -1,6 +1,7 @@
 """Files of strangers and any machine: links out of a run folder, escapes, two runs at once, no PyTorch, ASCII, narrow terminals."""
 
 import ast
+import gzip
 import json
 import os
 import re
@@ -36,7 +37,9 @@ HOSTILE = "\x1b]0;owned\x07 \x9b31m ‮evil"
 CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def opprof(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def opprof(
+    *arguments: str | Path, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """The command, as a shell starts it."""
     code = "import sys; from opprof.commands.cli import main; sys.exit(main())"
     return subprocess.run(
@@ -44,6 +47,7 @@ def opprof(*arguments: str | Path, **environment: str) -> subprocess.CompletedPr
         capture_output=True,
         text=True,
         errors="surrogateescape",
+        cwd=cwd,
         env={**os.environ, **environment},
         check=False,
     )
@@ -456,6 +460,37 @@ def test_what_is_somebody_elses_where_optimize_writes_is_not_replaced(
     assert said.returncode == 1
     assert f"{out / name}: is none of opprof's files, and would be lost" in said.stderr
     assert [file.read_text() for file in out.iterdir()] == ["months of somebody's work"]
+
+
+@pytest.mark.parametrize("line", ["report --html", "report --perfetto", "merge -o"])
+def test_a_recording_in_the_place_of_a_report_is_not_replaced(tmp_path: Path, line: str) -> None:
+    """Whoever forgets the name behind the option gives it the first recording."""
+    inputs = ROOT / "test" / "Profile" / "Inputs"
+    capture = gzip.decompress((inputs / "conv_block.opcap.gz").read_bytes())
+    trace = (inputs / "conv_block.trace.json.gz").read_bytes()
+    kind, recording = ("opcap", capture) if line.startswith("merge") else ("json.gz", trace)
+    first, second = tmp_path / f"0.{kind}", tmp_path / f"1.{kind}"
+    for file in (first, second):
+        file.write_bytes(recording)
+    said = opprof(*line.split(), first, second)
+    assert said.returncode == 1
+    assert f"{first}: is none of opprof's files, and would be lost\n" in said.stderr
+    assert first.read_bytes() == recording
+    # What it wrote it writes again, packed or not.
+    for name in ("out.json", "out.json.gz"):
+        for _ in range(2):
+            said = opprof(*line.split(), tmp_path / name, second)
+            assert said.returncode == 0, said.stderr
+
+
+@pytest.mark.parametrize(
+    "line", ["report|", "report|run|--html|", "top|", "diff|a|", "launches|", "recommend|run|-o|"]
+)
+def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, line: str) -> None:
+    """An unset variable of a shell is no wish to read or fill the folder that one is in."""
+    said = opprof(*line.split("|"), cwd=tmp_path)
+    assert said.returncode == 2 and "the name is empty" in said.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_test_of_somebody_elses_is_not_replaced(tmp_path: Path) -> None:
