@@ -574,6 +574,42 @@ def test_what_a_killed_command_began_ends_with_it(tmp_path: Path) -> None:
     assert ended
 
 
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_command_that_is_ended_takes_its_unfinished_file_away(
+    tmp_path: Path, kind: signal.Signals
+) -> None:
+    trace = ROOT / "test" / "Profile" / "Inputs" / "mlp_activations.trace.json.gz"
+    # Nobody writes to it, so that the file is not finished.
+    os.mkfifo(tmp_path / "other.json")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    command = [sys.executable, "-m", "opprof", "report", str(trace), str(tmp_path / "other.json")]
+    process = subprocess.Popen(
+        [*command, f"--perfetto={folder / 'timeline.json'}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    while process.poll() is None and not list(folder.iterdir()):
+        time.sleep(0.01)
+    process.send_signal(kind)
+    _, said = process.communicate()
+    assert process.returncode == (130 if kind == signal.SIGINT else -kind), said
+    # Its tool ends behind it.
+    end = time.monotonic() + 30
+    while list(folder.iterdir()) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not list(folder.iterdir())
+
+
+def test_what_is_wrong_with_a_trace_is_said_of_the_file_that_was_given(tmp_path: Path) -> None:
+    inputs = ROOT / "test" / "Target" / "InductorCode" / "Inputs" / "mlp_activations"
+    trace = tmp_path / "given.json"
+    trace.write_text("{}")
+    said = opprof("profile", "--code", inputs, "--trace", trace, "-o", tmp_path / "run")
+    assert said.returncode == 1
+    assert said.stderr.splitlines()[-1].startswith(f"opprof: error: {trace}: not a trace")
+
+
 def test_what_runs_generated_code_ends_with_the_command_that_is_killed(tmp_path: Path) -> None:
     inputs = ROOT / "test" / "Target" / "InductorCode" / "Inputs" / "mlp_activations"
     shutil.copytree(inputs, tmp_path / "run" / "model")

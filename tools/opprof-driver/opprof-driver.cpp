@@ -365,17 +365,19 @@ Error CommandLine::run(int &status) {
 }
 
 /// Where the command that waits for this process is killed and begun again, two
-/// of these would fill one folder.
+/// of these would fill one folder. It takes away what it has not finished.
 static void endWithParent(pid_t parent) {
   if (!parent)
     return;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   // It may have ended before that.
   if (::getppid() != parent)
-    ::raise(SIGKILL);
+    ::raise(SIGTERM);
 }
 
 static int runDriver(int argc, char **argv) {
+  // What it is ended by; whoever began it may ignore that.
+  std::signal(SIGTERM, SIG_DFL);
   InitLLVM init(argc, argv);
   static CommandLine line;
   line.parse(argc, argv);
