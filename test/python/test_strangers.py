@@ -787,6 +787,9 @@ def test_width_and_ascii_are_kept_to(tmp_path: Path) -> None:
     narrow = opprof("report", tmp_path, "--width", "40")
     assert narrow.returncode == 0, narrow.stderr
     assert max(map(len, narrow.stdout.splitlines())) <= 40
+    inputs = ROOT / "test" / "Target" / "InductorCode" / "Inputs" / "mlp_activations"
+    whole, narrow = opprof("launches", inputs), opprof("launches", inputs, "--width", "40")
+    assert max(map(len, narrow.stdout.splitlines())) <= 40 < len(whole.stdout.splitlines()[1])
     plain = opprof("report", tmp_path, PYTHONIOENCODING="ascii", PYTHONUTF8="0", LC_ALL="C")
     assert plain.returncode == 0, plain.stderr
     assert plain.stdout.isascii() and " us" in plain.stdout and "?" not in plain.stdout

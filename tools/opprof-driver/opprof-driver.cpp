@@ -214,6 +214,7 @@ private:
                           cl::sub(diffCommand),
                           cl::sub(topCommand),
                           cl::sub(explainCommand),
+                          cl::sub(launchesCommand),
                           cl::init(opprof::report::TextOptions().width),
                           cl::desc("Columns of the page on stdout")};
   cl::opt<bool> color{"color-page",
@@ -354,7 +355,7 @@ Error CommandLine::run(int &status) {
   }
   if (launchesCommand)
     return showLaunches(session, path, graph, {line, module, node, kernel},
-                        asJSON);
+                        asJSON, width.getNumOccurrences() ? width : 0);
   Page page;
   if (!noPage)
     page = getPageOptions();

@@ -6,6 +6,7 @@ Nothing is imported here that a subcommand does not need: `opprof report` starts
 import argparse
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -170,8 +171,13 @@ def _launches(options: argparse.Namespace) -> int:
         print(proof.to_json() if options.json else printable(proof.to_text()), end="")
         return 1 if proof.refuted or proof.failed or not proof.judged else 0
     filters = {key: getattr(options, key) for key in ("line", "module", "node", "kernel")}
+    width = options.width
+    if width is None and sys.stdout is not None and sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
     with readable_graph(options.graph) as graph:
-        text = launches_text(options.directory, graph, as_json=options.json, filters=filters)
+        text = launches_text(
+            options.directory, graph, as_json=options.json, filters=filters, width=width
+        )
     print(text if options.json else printable(text), end="")
     return 0
 
@@ -202,6 +208,12 @@ def _add_launches(commands: _Commands) -> None:
     shown.add_argument("--module", metavar="PATH", help="of this module, and those inside it")
     shown.add_argument("--node", metavar="NAME", help="of this node, compiled or exported")
     shown.add_argument("--kernel", metavar="TEXT", help="of kernels with this in their name")
+    parser.add_argument(
+        "--width",
+        type=_positive,
+        metavar="N",
+        help="columns; a launch takes two lines where one does not fit (default: those of the terminal; without one, a line a launch)",
+    )
     parser.add_argument(
         "--prove",
         action="store_true",

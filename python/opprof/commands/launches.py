@@ -22,14 +22,18 @@ def launches_text(
     *,
     as_json: bool = False,
     filters: Mapping[str, str | None] | None = None,
+    width: int | None = None,
 ) -> str:
     """The launch maps of the compiled graphs at or below `directory`: as JSON, or a line a launch, with the first of its nodes.
 
-    `filters` leaves out what does not fit a `line`, `module`, `node` or `kernel`.
+    `filters` leaves out what does not fit a `line`, `module`, `node` or `kernel`. A launch takes two lines where one is longer than
+    `width`.
     """
     options = [f"--graph={graph}"] if graph is not None else []
     if as_json:
         options.append("--json")
+    if width is not None:
+        options.append(f"--width={width}")
     options += [f"--{key}={value}" for key, value in (filters or {}).items() if value]
     return run_driver("launches", directory, *options).decode()
 
