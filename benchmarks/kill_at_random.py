@@ -36,6 +36,26 @@ KILLED_IN_A_ROW = 9
 #: A whole run takes no longer, on any machine.
 LONGEST_SECONDS = 1800
 
+#: Small, as runs that are killed are to be many.
+SMALL_MODEL = """
+import torch
+
+def get_model_and_input():
+    layers = [torch.nn.Linear(32, 32), torch.nn.GELU(), torch.nn.Linear(32, 8)]
+    return torch.nn.Sequential(*layers).eval(), torch.randn(16, 32)
+"""
+#: Of a step of this one `opprof run` records a graph.
+STEPS = """
+import torch
+
+model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU(), torch.nn.Linear(32, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(6):
+    optimizer.zero_grad()
+    model(torch.randn(16, 32)).sum().backward()
+    optimizer.step()
+"""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -44,6 +64,8 @@ class Command:
     arguments: list[str]
     output: Path
     needs_torch: bool = False
+    #: The name of the command that makes what this one reads, where that is not made beforehand.
+    after: str = ""
 
     @property
     def line(self) -> list[str]:
@@ -64,6 +86,9 @@ def prepare(folder: Path) -> dict[str, Command]:
         *("--graph", str(RECORDED / "export.json"), "--code", str(code)),
         *("--trace", str(INPUTS / "mlp_activations.trace.json.gz")),
     ]
+    small, steps = folder / "small.py", folder / "steps.py"
+    small.write_text(SMALL_MODEL)
+    steps.write_text(STEPS)
     run, rewrites, backend = folder / "run", folder / "rewrites", folder / "backend.py"
     for arguments in (
         ["profile", *files, "-o", str(run)],
@@ -74,6 +99,7 @@ def prepare(folder: Path) -> dict[str, Command]:
             [sys.executable, "-m", "opprof", *arguments], check=True, capture_output=True
         )
     out = folder / "out"
+    recorded = folder / "recorded"
     quick = ["--iters", "3", "--warmup", "1", "--no-eager"]
     return {
         "profile from files": Command(["profile", *files, "-o", str(out / "files")], out / "files"),
@@ -118,12 +144,22 @@ def prepare(folder: Path) -> dict[str, Command]:
             True,
         ),
         "run": Command(["run", "-o", str(out / "program"), str(program)], out / "program", True),
+        "run --graph": Command(["run", "--graph", "-o", str(recorded), str(steps)], recorded, True),
+        "extract": Command(
+            ["extract", str(recorded), "--module", "0", "-o", str(out / "layer.py")],
+            out / "layer.py",
+            True,
+            after="run --graph",
+        ),
         "profile": Command(
-            ["profile", str(MODEL), *quick, "-o", str(out / "profile")], out / "profile", True
+            ["profile", str(small), *quick, "-o", str(out / "profile")], out / "profile", True
+        ),
+        "launches --prove": Command(
+            ["launches", str(out / "profile"), "--prove"], out / "profile", True, after="profile"
         ),
         "validate": Command(["validate", str(backend), "--model", str(MODEL)], backend, True),
         "optimize": Command(
-            ["optimize", str(MODEL), "--budget-seconds", "60", "-o", str(out / "optimized")],
+            ["optimize", str(small), "--budget-seconds", "30", "-o", str(out / "optimized")],
             out / "optimized",
             True,
         ),
@@ -269,6 +305,8 @@ def main() -> int:
                 continue
             if options.no_torch and command.needs_torch:
                 continue
+            if command.after and not commands[command.after].output.exists():
+                subprocess.run(commands[command.after].line, check=True, capture_output=True)
             wrong, row = kill(command, options.times, random.Random(options.seed))
             print(f"{name:20} {row}", *(f"\n    {text}" for text in wrong[:20]), flush=True)
             failed = failed or bool(wrong)

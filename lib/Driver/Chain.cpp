@@ -571,6 +571,13 @@ Error driver::profileFiles(Session &session, const RecordedFiles &files,
   }
   if (Error error = writeRun(files, names, folder))
     return error;
-  return attribute(session, folder, graph.get(), /*mapped=*/false, trace.get(),
-                   page);
+  Error failure = attribute(session, folder, graph.get(), /*mapped=*/false,
+                            trace.get(), page);
+  if (!failure)
+    return Error::success();
+  // What is wrong with it is to be mended where it came from.
+  std::string what = llvm::toString(std::move(failure));
+  if (StringRef rest = what; rest.consume_front(folder.trace() + ":"))
+    what = (files.trace + ":" + rest).str();
+  return llvm::createStringError(what);
 }

@@ -16,6 +16,9 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Unicode.h"
+
+#include <algorithm>
 
 using namespace mlir;
 using namespace opprof;
@@ -95,50 +98,133 @@ static std::string bytesOf(const Launch &launch) {
                      launch.bytesWritten.value_or(0));
 }
 
-/// One line: the launch, what it costs, the first of its nodes, and the user's
-/// line and module.
-static void print(const Launch &launch, std::optional<int64_t> time,
-                  llvm::raw_ostream &os) {
-  StringRef branch = launch.conditional ? "if" : "";
-  StringRef loop = launch.inLoop ? "loop" : "";
-  os << llvm::format("%5u  ", unsigned(launch.index))
-     << llvm::left_justify(launch.category ? stringify(*launch.category) : "",
-                           20)
-     << ' '
-     << llvm::left_justify(StringRef(launch.kernel).take_front(kKernelWidth),
-                           kKernelWidth)
-     << llvm::right_justify(time ? formatTime(*time) : "-", 10)
-     << llvm::right_justify(bytesOf(launch), 10)
-     << llvm::right_justify(
-            launch.flops ? formatAmount(double(*launch.flops)) : "-", 9)
-     << llvm::right_justify(confidenceOf(launch), 8)
-     << llvm::right_justify(branch, 4) << llvm::right_justify(loop, 5) << "  ";
-  std::string place, module;
+namespace {
+
+/// What is printed of a launch, or of all as the table's head.
+struct Row {
+  std::string index, category, kernel, time, bytes, flops, sure, branch, loop,
+      place, module, nodes;
+};
+
+} // namespace
+
+static const Row kHead = {"#",     "category", "kernel", "time",
+                          "bytes", "FLOPs",    "sure",   "",
+                          "",      "line",     "module", "nodes"};
+
+/// The launch, what it costs, the first of its nodes, and the user's line and
+/// module.
+static Row describe(const Launch &launch, std::optional<int64_t> time) {
+  Row row;
+  row.index = std::to_string(launch.index);
+  if (launch.category)
+    row.category = stringify(*launch.category);
+  row.kernel = StringRef(launch.kernel).take_front(kKernelWidth);
+  row.time = time ? formatTime(*time) : "-";
+  row.bytes = bytesOf(launch);
+  row.flops = launch.flops ? formatAmount(double(*launch.flops)) : "-";
+  row.sure = confidenceOf(launch);
+  row.branch = launch.conditional ? "if" : "";
+  row.loop = launch.inLoop ? "loop" : "";
   for (const LaunchNode &node : llvm::reverse(launch.nodes)) {
-    if (place.empty())
-      place = node.source;
-    if (module.empty() && node.module)
-      module = *node.module;
+    if (row.place.empty())
+      row.place = node.source;
+    if (row.module.empty() && node.module)
+      row.module = *node.module;
   }
-  os << llvm::left_justify(place.empty() ? "-" : place, kPlaceWidth) << ' '
-     << llvm::left_justify(module.empty() ? "-" : module, kPlaceWidth) << ' ';
+  for (std::string *text : {&row.place, &row.module})
+    if (text->empty())
+      *text = "-";
+  llvm::raw_string_ostream os(row.nodes);
   llvm::interleaveComma(llvm::ArrayRef(launch.nodes).take_front(kMaxNodes), os,
                         [&](const LaunchNode &node) {
                           os << (node.recomputed ? "~" : "") << node.name;
                         });
   if (launch.nodes.size() > kMaxNodes)
     os << ", … (" << launch.nodes.size() << ")";
-  os << '\n';
+  return row;
 }
 
-static void printHead(llvm::raw_ostream &os) {
-  os << "    #  " << llvm::left_justify("category", 20) << ' '
-     << llvm::left_justify("kernel", kKernelWidth)
-     << llvm::right_justify("time", 10) << llvm::right_justify("bytes", 10)
-     << llvm::right_justify("FLOPs", 9) << llvm::right_justify("sure", 8)
-     << llvm::right_justify("", 9) << "  "
-     << llvm::left_justify("line", kPlaceWidth) << ' '
-     << llvm::left_justify("module", kPlaceWidth) << " nodes\n";
+static void printNumbers(const Row &row, llvm::raw_ostream &os) {
+  os << llvm::right_justify(row.bytes, 10) << llvm::right_justify(row.flops, 9)
+     << llvm::right_justify(row.sure, 8) << llvm::right_justify(row.branch, 4)
+     << llvm::right_justify(row.loop, 5);
+}
+
+static std::string formatLine(const Row &row) {
+  std::string line;
+  llvm::raw_string_ostream os(line);
+  os << llvm::right_justify(row.index, 5) << "  "
+     << llvm::left_justify(row.category, 20) << ' '
+     << llvm::left_justify(row.kernel, kKernelWidth)
+     << llvm::right_justify(row.time, 10);
+  printNumbers(row, os);
+  os << "  " << llvm::left_justify(row.place, kPlaceWidth) << ' '
+     << llvm::left_justify(row.module, kPlaceWidth) << ' ' << row.nodes;
+  return line;
+}
+
+static unsigned columnsOf(StringRef text) {
+  int columns = llvm::sys::unicode::columnWidthUTF8(text);
+  return columns < 0 ? text.size() : columns;
+}
+
+/// The text's beginning, in at most that many columns.
+static std::string cut(StringRef text, unsigned columns) {
+  if (columnsOf(text) <= columns)
+    return text.rtrim().str();
+  while (!text.empty() && columnsOf(text) >= columns) {
+    // Whole characters.
+    do
+      text = text.drop_back();
+    while (!text.empty() && (text.back() & 0xc0) == 0x80);
+    if (!text.empty() && (text.back() & 0xc0) == 0xc0)
+      text = text.drop_back();
+  }
+  return (text + "…").str();
+}
+
+/// The launch in two lines of at most `width` columns: what runs and what it
+/// costs, and below it where that comes from.
+static void printNarrow(const Row &row, unsigned width, llvm::raw_ostream &os) {
+  constexpr unsigned kIndexWidth = 7, kTimeWidth = 10, kNumbersWidth = 36;
+  constexpr unsigned kLeastKernel = 20;
+  bool numbers =
+      width >= kIndexWidth + kLeastKernel + kTimeWidth + kNumbersWidth;
+  unsigned taken = kIndexWidth + kTimeWidth + (numbers ? kNumbersWidth : 0);
+  unsigned kernel =
+      std::clamp<int>(int(width) - int(taken), 1, int(kKernelWidth));
+  std::string line;
+  llvm::raw_string_ostream text(line);
+  text << llvm::right_justify(row.index, 5) << "  "
+       << llvm::left_justify(
+              row.kernel.size() > kernel ? cut(row.kernel, kernel) : row.kernel,
+              kernel)
+       << llvm::right_justify(row.time, kTimeWidth);
+  if (numbers)
+    printNumbers(row, text);
+  os << cut(line, width) << '\n';
+  std::string origin(kIndexWidth, ' ');
+  for (StringRef part :
+       {StringRef(row.category), llvm::sys::path::filename(row.place),
+        StringRef(row.module), StringRef(row.nodes)})
+    if (!part.empty() && part != "-")
+      origin += (origin.size() > kIndexWidth ? "  " : "") + part.str();
+  os << cut(origin, width) << '\n';
+}
+
+/// The table, in lines as long as they are where `width` is 0 or they fit.
+static void printTable(const std::vector<Row> &rows, unsigned width,
+                       llvm::raw_ostream &os) {
+  bool isNarrow = width && llvm::any_of(rows, [&](const Row &row) {
+                    return columnsOf(formatLine(row)) > width;
+                  });
+  for (const Row &row : rows) {
+    if (isNarrow)
+      printNarrow(row, width, os);
+    else
+      os << formatLine(row) << '\n';
+  }
 }
 
 /// What stands in a map for the sake of its gradient launches nothing.
@@ -147,14 +233,15 @@ static bool launches(const Launch &launch) {
 }
 
 static void print(const LaunchMap &map, uint64_t all, const LaunchTimes &times,
-                  llvm::raw_ostream &os) {
+                  unsigned width, llvm::raw_ostream &os) {
   uint64_t shown = llvm::count_if(map.launches, launches);
   os << toTerminalText(map.graph) << ": " << shown;
   if (shown != all)
     os << " of " << all;
   os << " launches\n";
+  std::vector<Row> rows;
   if (shown)
-    printHead(os);
+    rows.push_back(kHead);
   auto own = times.find(map.graph);
   for (const Launch &launch : map.launches) {
     if (!launches(launch))
@@ -164,8 +251,9 @@ static void print(const LaunchMap &map, uint64_t all, const LaunchTimes &times,
       if (auto found = own->second.find(launch.index);
           found != own->second.end())
         time = found->second;
-    print(launch, time, os);
+    rows.push_back(describe(launch, time));
   }
+  printTable(rows, width, os);
   if (llvm::any_of(map.launches, recomputes))
     os << "       ~ marks a node that is computed again here\n";
   if (uint64_t left = map.alignment ? map.alignment->bodiesLeft : 0)
@@ -301,7 +389,8 @@ mapFile(Session &session, StringRef file, StringRef graphFile) {
 }
 
 Error driver::showLaunches(Session &session, StringRef path, StringRef graph,
-                           const LaunchFilter &filter, bool asJSON) {
+                           const LaunchFilter &filter, bool asJSON,
+                           unsigned width) {
   if (!llvm::sys::fs::exists(path))
     return llvm::createStringError(path + ": no such file or folder");
   bool isCode = isFile(path) && path.ends_with(".py") &&
@@ -327,7 +416,7 @@ Error driver::showLaunches(Session &session, StringRef path, StringRef graph,
     if (!times)
       return times.takeError();
     for (auto [map, count] : llvm::zip(*maps, all))
-      print(map, count, *times, llvm::outs());
+      print(map, count, *times, width, llvm::outs());
     return Error::success();
   }
   TerminalJSON os(llvm::outs());

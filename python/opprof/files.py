@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -73,13 +74,16 @@ def check_mark(
     remedy: str = "give -o a folder of its own",
 ) -> None:
     """Refuses to replace what bears the name of one of opprof's files and does not hold what opprof writes there: `mark`, in its first
-    64 KiB, or as what it begins with.
+    64 KiB, unpacked, or as what it begins with.
     """
     if not path.exists():
         return
     if path.is_file():
         with path.open("rb") as file:
             head = file.read(1 << 16)
+        if head.startswith(b"\x1f\x8b"):
+            with contextlib.suppress(zlib.error):
+                head = zlib.decompressobj(wbits=31).decompress(head, 1 << 16)
         # What is empty is in nobody's way.
         place = head.find(mark.encode())
         if not head or place == 0 or (place > 0 and not at_beginning):

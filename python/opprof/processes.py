@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from typing import Any
 
 from opprof.progress import began, began_at
 from opprof.tools import end_with
@@ -137,23 +138,46 @@ def stand_apart() -> None:
         signal.signal(each, signal.SIG_DFL)
 
 
-def guard(of: Beginning, processes: Sequence[int], folder: str = "") -> None:
-    """A process that has nothing else to do: what stands still when the process that asked for it is killed cannot end itself.
+class Guard:
+    """A process that has nothing else to do: what stands still when the command is killed cannot end itself.
 
-    `processes`, which there are already, are forks of the server as this one is, and each stands apart. What ends the command may be a
-    signal to its whole group, which ends the server too, and its forks with it, but not what these began. `folder` goes with them.
+    It stands by before there is anything to end, as whoever is killed meanwhile would leave that. What ends the command may be a signal
+    to its whole group, which ends the server too, and its forks with it, but not what these began. `folder` goes with them.
     """
+
+    def __init__(self, context: ForkServerContext, places: int, folder: str = "") -> None:
+        # Of each place the process and when it began.
+        self._watched = context.RawArray("q", 2 * places)
+        self._stands_by = context.RawValue("b", 0)
+        args = (beginning(), self._watched, self._stands_by, folder)
+        self.process = context.Process(target=_guard, args=args)
+
+    def start(self) -> None:
+        """Returns once it is there."""
+        self.process.start()
+        while not self._stands_by.value and self.process.is_alive():
+            time.sleep(0.001)
+
+    def watch(self, place: int, process: int) -> None:
+        """To end this one too, a fork of the server that stands apart, with all that it will begin."""
+        self._watched[2 * place + 1] = _beginnings().get(process, 0)
+        self._watched[2 * place] = process
+
+
+def _guard(of: Beginning, watched: Sequence[int], stands_by: Any, folder: str) -> None:
     os.setsid()
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
-    began = _beginnings()
-    known = {process: began[process] for process in processes if process in began}
+    stands_by.value = 1
     with contextlib.suppress(ProcessLookupError):
         select.select([os.pidfd_open(of.process)], [], [])
+    known = {
+        process: at for process, at in zip(watched[::2], watched[1::2], strict=True) if process
+    }
     # Who has the number of one that ended long ago is a stranger; nobody has it while its group has others.
     now = _beginnings()
-    ours = {process: at for process, at in known.items() if now.get(process, at) == at}
-    kill(ours.keys() & now.keys())
+    ours = [process for process, at in known.items() if now.get(process, at) == at]
+    kill(process for process in ours if process in now)
     for process in ours:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process, signal.SIGKILL)

@@ -132,8 +132,8 @@ def ask_driver(
         else:
             printed = b""
             shutil.copyfileobj(process.stdout, output)
-    except BaseException:
-        process.kill()
+    except BaseException as error:
+        _end(process, is_told=isinstance(error, KeyboardInterrupt))
         raise
     finally:
         listener.join()
@@ -143,6 +143,21 @@ def ask_driver(
     if process.returncode not in answers:
         raise _failure("opprof-driver", process.returncode, "\n".join(said).strip())
     return process.returncode, printed
+
+
+#: A tool takes no longer to remove what it has not finished.
+_REMOVED_AFTER_SECONDS = 5.0
+
+
+def _end(process: subprocess.Popen[bytes], *, is_told: bool) -> None:
+    """Has a tool remove what it has not finished. On Ctrl-C a terminal has told it too, and a second signal would disturb it."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        if is_told:
+            process.wait(_REMOVED_AFTER_SECONDS / 10)
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_REMOVED_AFTER_SECONDS)
+    process.kill()
 
 
 #: Of prctl(2).

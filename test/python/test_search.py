@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import forkserver
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -966,7 +968,7 @@ def test_others_stand_still_while_a_job_is_waited_for(
         end = time.monotonic() + 300
         while set(one._taken) != {1, 2} and time.monotonic() < end:
             time.sleep(0.002)
-        at_it = one._ids[list(one._taken).index(1)]
+        at_it = one._processes[list(one._taken).index(1)].pid or 0
         # So that it is not done before the others are looked at.
         os.kill(at_it, signal.SIGSTOP)
         assert not one._done[0]
@@ -978,7 +980,7 @@ def test_others_stand_still_while_a_job_is_waited_for(
         assert [state_of(process) for process in ids - {at_it}] != ["T"]
         os.kill(at_it, signal.SIGCONT)
         assert one.wait_for(first) and one.wait_for(second)
-        assert "T" not in map(state_of, one._ids)
+        assert "T" not in map(state_of, ids)
 
 
 def test_who_stands_still_goes_on_where_quiet_takes_too_long(
@@ -1237,7 +1239,7 @@ def test_processes_end_with_the_command_that_is_killed(
     program = tmp_path / "command.py"
     program.write_text(
         "import os, signal, subprocess, time\n"
-        "from opprof.processes import begin, beginning, guard, stand_apart, start_server, stop\n"
+        "from opprof.processes import Guard, begin, beginning, stand_apart, start_server, stop\n"
         "def work(of, has_begun):\n"
         "    stand_apart()\n"
         "    begin(of)\n"
@@ -1247,17 +1249,14 @@ def test_processes_end_with_the_command_that_is_killed(
         "    time.sleep(600)\n"
         "if __name__ == '__main__':\n"
         "    context = start_server()\n"
+        "    watching = Guard(context, 2)\n"
+        "    watching.start()\n"
         "    has_begun = context.RawValue('i', 0)\n"
         "    worker = context.Process(target=work, args=(beginning(), has_begun))\n"
         "    worker.start()\n"
+        "    watching.watch(0, worker.pid)\n"
         "    while not has_begun.value:\n"
         "        time.sleep(0.02)\n"
-        "    watching = context.Process(target=guard, args=(beginning(), [worker.pid, 0]))\n"
-        "    watching.start()\n"
-        # Which notes then what it watches.
-        "    while os.getsid(watching.pid) != watching.pid:\n"
-        "        time.sleep(0.02)\n"
-        "    time.sleep(1)\n"
         f"    if {still}:\n"
         "        stop([worker.pid])\n"
         "    try:\n"
@@ -1283,6 +1282,56 @@ def test_processes_end_with_the_command_that_is_killed(
         os.killpg(command.pid, of_all)
     # The last of them closes the pipe.
     assert command.communicate(timeout=60) == ("", "")
+
+
+def test_what_would_end_processes_stands_by_before_there_are_any(
+    script: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that is killed between the two would leave what the processes began."""
+    watching: list[bool] = []
+    start = BaseProcess.start
+
+    def starting(process: BaseProcess) -> None:
+        own = multiprocessing.process.active_children()
+        # It stands apart, and signals to the command's group do not reach it.
+        watching.append(any(one.pid == os.getsid(one.pid or 0) for one in own))
+        start(process)
+
+    monkeypatch.setattr(BaseProcess, "start", starting)
+    with Ahead(load_model_script(script(MODEL)), 1):
+        pass
+    assert watching == [False, True]
+
+
+def test_what_an_ended_process_began_ends_with_the_command(tmp_path: Path) -> None:
+    """A worker ends as soon as the command does, and may have before anybody looks what it is."""
+    program = tmp_path / "command.py"
+    program.write_text(
+        "import os, subprocess, time\n"
+        "from opprof.processes import Guard, stand_apart, start_server\n"
+        "def work():\n"
+        "    stand_apart()\n"
+        "    subprocess.Popen(['sleep', '600'])\n"
+        "if __name__ == '__main__':\n"
+        "    context = start_server()\n"
+        "    watching = Guard(context, 1)\n"
+        "    watching.start()\n"
+        "    worker = context.Process(target=work)\n"
+        "    worker.start()\n"
+        "    watching.watch(0, worker.pid)\n"
+        "    worker.join()\n"
+        "    print(worker.pid, flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    command = subprocess.Popen(
+        [sys.executable, str(program)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert command.stdout is not None
+    worker = int(command.stdout.readline())
+    assert len(members_of(worker)) == 1
+    os.killpg(command.pid, signal.SIGKILL)
+    assert command.communicate(timeout=60)[0] == ""
+    assert not members_of(worker)
 
 
 def test_nobody_is_warned_of_what_killed_processes_leave(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Files of strangers and any machine: links out of a run folder, escapes, two runs at once, no PyTorch, ASCII, narrow terminals."""
 
 import ast
+import gzip
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import resource
 import select
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -35,7 +37,9 @@ HOSTILE = "\x1b]0;owned\x07 \x9b31m ‮evil"
 CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def opprof(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def opprof(
+    *arguments: str | Path, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """The command, as a shell starts it."""
     code = "import sys; from opprof.commands.cli import main; sys.exit(main())"
     return subprocess.run(
@@ -43,6 +47,7 @@ def opprof(*arguments: str | Path, **environment: str) -> subprocess.CompletedPr
         capture_output=True,
         text=True,
         errors="surrogateescape",
+        cwd=cwd,
         env={**os.environ, **environment},
         check=False,
     )
@@ -457,6 +462,37 @@ def test_what_is_somebody_elses_where_optimize_writes_is_not_replaced(
     assert [file.read_text() for file in out.iterdir()] == ["months of somebody's work"]
 
 
+@pytest.mark.parametrize("line", ["report --html", "report --perfetto", "merge -o"])
+def test_a_recording_in_the_place_of_a_report_is_not_replaced(tmp_path: Path, line: str) -> None:
+    """Whoever forgets the name behind the option gives it the first recording."""
+    inputs = ROOT / "test" / "Profile" / "Inputs"
+    capture = gzip.decompress((inputs / "conv_block.opcap.gz").read_bytes())
+    trace = (inputs / "conv_block.trace.json.gz").read_bytes()
+    kind, recording = ("opcap", capture) if line.startswith("merge") else ("json.gz", trace)
+    first, second = tmp_path / f"0.{kind}", tmp_path / f"1.{kind}"
+    for file in (first, second):
+        file.write_bytes(recording)
+    said = opprof(*line.split(), first, second)
+    assert said.returncode == 1
+    assert f"{first}: is none of opprof's files, and would be lost\n" in said.stderr
+    assert first.read_bytes() == recording
+    # What it wrote it writes again, packed or not.
+    for name in ("out.json", "out.json.gz"):
+        for _ in range(2):
+            said = opprof(*line.split(), tmp_path / name, second)
+            assert said.returncode == 0, said.stderr
+
+
+@pytest.mark.parametrize(
+    "line", ["report|", "report|run|--html|", "top|", "diff|a|", "launches|", "recommend|run|-o|"]
+)
+def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, line: str) -> None:
+    """An unset variable of a shell is no wish to read or fill the folder that one is in."""
+    said = opprof(*line.split("|"), cwd=tmp_path)
+    assert said.returncode == 2 and "the name is empty" in said.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_test_of_somebody_elses_is_not_replaced(tmp_path: Path) -> None:
     emit([], tmp_path / "backend.py")
     emit([], tmp_path / "backend.py")
@@ -534,6 +570,71 @@ def test_what_a_killed_command_began_ends_with_it(tmp_path: Path) -> None:
     process.wait()
     process.stderr.close()
     ended, _, _ = select.select([descriptor], [], [], 30)
+    os.close(descriptor)
+    assert ended
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_command_that_is_ended_takes_its_unfinished_file_away(
+    tmp_path: Path, kind: signal.Signals
+) -> None:
+    trace = ROOT / "test" / "Profile" / "Inputs" / "mlp_activations.trace.json.gz"
+    # Nobody writes to it, so that the file is not finished.
+    os.mkfifo(tmp_path / "other.json")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    command = [sys.executable, "-m", "opprof", "report", str(trace), str(tmp_path / "other.json")]
+    process = subprocess.Popen(
+        [*command, f"--perfetto={folder / 'timeline.json'}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    while process.poll() is None and not list(folder.iterdir()):
+        time.sleep(0.01)
+    process.send_signal(kind)
+    _, said = process.communicate()
+    assert process.returncode == (130 if kind == signal.SIGINT else -kind), said
+    # Its tool ends behind it.
+    end = time.monotonic() + 30
+    while list(folder.iterdir()) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not list(folder.iterdir())
+
+
+def test_what_is_wrong_with_a_trace_is_said_of_the_file_that_was_given(tmp_path: Path) -> None:
+    inputs = ROOT / "test" / "Target" / "InductorCode" / "Inputs" / "mlp_activations"
+    trace = tmp_path / "given.json"
+    trace.write_text("{}")
+    said = opprof("profile", "--code", inputs, "--trace", trace, "-o", tmp_path / "run")
+    assert said.returncode == 1
+    assert said.stderr.splitlines()[-1].startswith(f"opprof: error: {trace}: not a trace")
+
+
+def test_what_runs_generated_code_ends_with_the_command_that_is_killed(tmp_path: Path) -> None:
+    inputs = ROOT / "test" / "Target" / "InductorCode" / "Inputs" / "mlp_activations"
+    shutil.copytree(inputs, tmp_path / "run" / "model")
+    shutil.copy(inputs.parent / "post_grad.json", tmp_path / "run" / "model")
+    # It would go on for as long.
+    (tmp_path / "torch.py").write_text("import time\ntime.sleep(600)\n")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "opprof", "launches", str(tmp_path / "run"), "--prove"],
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.PIPE,
+    )
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    found: list[str] = []
+    while process.poll() is None:
+        found = children.read_text().split()
+        # Its own tools come first.
+        if found and b"opprof.proof" in Path(f"/proc/{found[0]}/cmdline").read_bytes():
+            break
+        time.sleep(0.01)
+    descriptor = os.pidfd_open(int(found[0]))
+    process.kill()
+    process.communicate()
+    ended, _, _ = select.select([descriptor], [], [], 30)
+    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
     os.close(descriptor)
     assert ended
 
@@ -686,6 +787,9 @@ def test_width_and_ascii_are_kept_to(tmp_path: Path) -> None:
     narrow = opprof("report", tmp_path, "--width", "40")
     assert narrow.returncode == 0, narrow.stderr
     assert max(map(len, narrow.stdout.splitlines())) <= 40
+    inputs = ROOT / "test" / "Target" / "InductorCode" / "Inputs" / "mlp_activations"
+    whole, narrow = opprof("launches", inputs), opprof("launches", inputs, "--width", "40")
+    assert max(map(len, narrow.stdout.splitlines())) <= 40 < len(whole.stdout.splitlines()[1])
     plain = opprof("report", tmp_path, PYTHONIOENCODING="ascii", PYTHONUTF8="0", LC_ALL="C")
     assert plain.returncode == 0, plain.stderr
     assert plain.stdout.isascii() and " us" in plain.stdout and "?" not in plain.stdout

@@ -215,6 +215,7 @@ private:
                           cl::sub(diffCommand),
                           cl::sub(topCommand),
                           cl::sub(explainCommand),
+                          cl::sub(launchesCommand),
                           cl::init(opprof::report::TextOptions().width),
                           cl::desc("Columns of the page on stdout")};
   cl::opt<bool> color{"color-page",
@@ -355,7 +356,7 @@ Error CommandLine::run(int &status) {
   }
   if (launchesCommand)
     return showLaunches(session, path, graph, {line, module, node, kernel},
-                        asJSON);
+                        asJSON, width.getNumOccurrences() ? width : 0);
   Page page;
   if (!noPage)
     page = getPageOptions();
@@ -366,17 +367,19 @@ Error CommandLine::run(int &status) {
 }
 
 /// Where the command that waits for this process is killed and begun again, two
-/// of these would fill one folder.
+/// of these would fill one folder. It takes away what it has not finished.
 static void endWithParent(pid_t parent) {
   if (!parent)
     return;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   // It may have ended before that.
   if (::getppid() != parent)
-    ::raise(SIGKILL);
+    ::raise(SIGTERM);
 }
 
 static int runDriver(int argc, char **argv) {
+  // What it is ended by; whoever began it may ignore that.
+  std::signal(SIGTERM, SIG_DFL);
   InitLLVM init(argc, argv);
   static CommandLine line;
   line.parse(argc, argv);

@@ -132,10 +132,11 @@ struct LaunchFilter {
 /// Prints what the generated code at or below `path` launches, or the code in
 /// that file: a line a launch, or the launch maps as JSON. Nodes are followed
 /// back to those of the graph in a file, where one is given, or else of the run
-/// folder, whose profile, where there is one, gives the times.
+/// folder, whose profile, where there is one, gives the times. A launch takes
+/// two lines of at most `width` columns where one is longer and that is not 0.
 llvm::Error showLaunches(Session &session, llvm::StringRef path,
                          llvm::StringRef graph, const LaunchFilter &filter,
-                         bool asJSON);
+                         bool asJSON, unsigned width);
 
 // What the process that records asks while it counts. What it asks is the JSON
 // of a file, "-" for stdin, whose further keys are ignored; the answer goes to

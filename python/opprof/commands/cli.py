@@ -6,6 +6,7 @@ Nothing is imported here that a subcommand does not need: `opprof report` starts
 import argparse
 import os
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -49,6 +50,13 @@ class _Version(argparse.Action):
 
 #: What adds a subcommand; argparse has no public name for it, and cannot be asked for its type at run time.
 _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
+
+
+def _path(text: str) -> Path:
+    """A file or folder. Nothing at all would be the current one, which is not what an unset variable of a shell means."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty")
+    return Path(text)
 
 
 def _say_written(file: object) -> None:
@@ -110,7 +118,7 @@ def _add_export(commands: _Commands) -> None:
     )
     parser.add_argument(
         "--weights",
-        type=Path,
+        type=_path,
         metavar="FILE",
         help=f"also write the parameters, buffers and constants, as {SAFETENSORS} or {PT}",
     )
@@ -163,8 +171,13 @@ def _launches(options: argparse.Namespace) -> int:
         print(proof.to_json() if options.json else printable(proof.to_text()), end="")
         return 1 if proof.refuted or proof.failed or not proof.judged else 0
     filters = {key: getattr(options, key) for key in ("line", "module", "node", "kernel")}
+    width = options.width
+    if width is None and sys.stdout is not None and sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
     with readable_graph(options.graph) as graph:
-        text = launches_text(options.directory, graph, as_json=options.json, filters=filters)
+        text = launches_text(
+            options.directory, graph, as_json=options.json, filters=filters, width=width
+        )
     print(text if options.json else printable(text), end="")
     return 0
 
@@ -177,13 +190,13 @@ def _add_launches(commands: _Commands) -> None:
     )
     parser.add_argument(
         "directory",
-        type=Path,
+        type=_path,
         metavar="DIR",
         help="a run folder, a debug folder of Inductor (holding output_code.py), or a module of Inductor's cache (.py)",
     )
     parser.add_argument(
         "--graph",
-        type=Path,
+        type=_path,
         metavar="FILE",
         help=f"the exported graph to follow nodes back to ({', '.join(GRAPHS)}, or a TorchScript archive)",
     )
@@ -195,6 +208,12 @@ def _add_launches(commands: _Commands) -> None:
     shown.add_argument("--module", metavar="PATH", help="of this module, and those inside it")
     shown.add_argument("--node", metavar="NAME", help="of this node, compiled or exported")
     shown.add_argument("--kernel", metavar="TEXT", help="of kernels with this in their name")
+    parser.add_argument(
+        "--width",
+        type=_positive,
+        metavar="N",
+        help="columns; a launch takes two lines where one does not fit (default: those of the terminal; without one, a line a launch)",
+    )
     parser.add_argument(
         "--prove",
         action="store_true",
@@ -271,7 +290,7 @@ def _add_profile(commands: _Commands) -> None:
         help="a script that defines get_model_and_input() -> (module, input), or an archive of torch.jit.save",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="the run folder to fill"
+        "-o", "--output", type=_path, required=True, metavar="DIR", help="the run folder to fill"
     )
     parser.add_argument(
         "--iters", type=_positive, default=5, metavar="N", help="steps to capture (default: 5)"
@@ -301,20 +320,20 @@ def _add_profile(commands: _Commands) -> None:
     recorded = parser.add_argument_group("files recorded elsewhere")
     recorded.add_argument(
         "--graph",
-        type=Path,
+        type=_path,
         metavar="FILE",
         help=f"the exported graph ({', '.join(GRAPHS)}, or a TorchScript archive); left out where nobody exported one: "
         "nodes are those of the graphs in --code then",
     )
     recorded.add_argument(
         "--code",
-        type=Path,
+        type=_path,
         metavar="DIR",
         help="Inductor's debug folder, or a folder of them; left out where the program ran uncompiled",
     )
     recorded.add_argument(
         "--trace",
-        type=Path,
+        type=_path,
         metavar="FILE",
         help="the recording: a trace of torch.profiler (.json, .json.gz), a capture (.opcap), a report of Nsight Systems (.nsys-rep, "
         ".qdrep) or its export (.sqlite)",
@@ -424,7 +443,13 @@ def _percent(text: str) -> float:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from opprof.commands.report import print_json, report_html, report_perfetto, report_text
+    from opprof.commands.report import (
+        check_report_file,
+        print_json,
+        report_html,
+        report_perfetto,
+        report_text,
+    )
 
     if options.parquet is not None:
         from opprof.loading import load
@@ -441,11 +466,13 @@ def _report(options: argparse.Namespace) -> None:
         if str(options.perfetto) == "-":
             report_perfetto(options.files, sys.stdout.buffer)
         else:
+            check_report_file(options.perfetto, "--perfetto")
             report_perfetto(options.files, options.perfetto)
             _say_written(options.perfetto)
     elif options.json:
         print_json(options.files, sys.stdout.buffer, ceilings=options.ceilings)
     elif options.html is not None:
+        check_report_file(options.html, "--html", is_page=True)
         page = report_html(options.files, options.html, ceilings=options.ceilings)
         if str(options.html) == "-":
             sys.stdout.write(page)
@@ -464,7 +491,7 @@ def _add_report(commands: _Commands) -> None:
     )
     parser.add_argument(
         "files",
-        type=Path,
+        type=_path,
         nargs="+",
         metavar="FILE",
         help="a run folder, a profile (.opprof.json), a trace of torch.profiler (.json, .json.gz), a capture (.opcap); several, as of "
@@ -474,25 +501,25 @@ def _add_report(commands: _Commands) -> None:
     form.add_argument("--json", action="store_true", help="print the profile as JSON")
     form.add_argument(
         "--parquet",
-        type=Path,
+        type=_path,
         metavar="DIR",
         help="write a table of kernels, copies, nodes, operators and findings each (kernels.parquet, …) to DIR, of one recording (needs pyarrow)",
     )
     form.add_argument(
         "--perfetto",
-        type=Path,
+        type=_path,
         metavar="FILE",
         help="write a trace for ui.perfetto.dev to FILE (.json, .json.gz): what the host did, streams, and beside them nodes, partitions, modules and counters; of several recordings, as of ranks, on one clock",
     )
     form.add_argument(
-        "--html", type=Path, metavar="FILE", help="write the page to FILE; - is stdout"
+        "--html", type=_path, metavar="FILE", help="write the page to FILE; - is stdout"
     )
     parser.add_argument(
         "--width", type=_positive, metavar="N", help="columns (default: those of the terminal)"
     )
     parser.add_argument(
         "--ceilings",
-        type=Path,
+        type=_path,
         metavar="FILE",
         help="hold kernels against what `opprof ceilings` measured of the device, and not against the table or ceilings.json in the folder",
     )
@@ -523,7 +550,7 @@ def _add_ceilings(commands: _Commands) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=_path,
         default=Path("ceilings.json"),
         metavar="FILE",
         help="what to write (ceilings.json)",
@@ -582,14 +609,14 @@ def _add_diff(commands: _Commands) -> None:
     )
     parser.add_argument(
         "files",
-        type=Path,
+        type=_path,
         nargs="+",
         metavar="A B",
         help="whatever `opprof report` reads: run folders, profiles, traces, captures",
     )
     parser.add_argument(
         "--to",
-        type=Path,
+        type=_path,
         nargs="+",
         metavar="B",
         help="the files of the second side; the first has all others",
@@ -629,7 +656,7 @@ def _add_top(commands: _Commands) -> None:
         help="list what takes most of a recording",
         description="Lists the nodes, classes of repeated subgraphs, modules, kernels or operators that take most of a step.",
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="whatever `opprof report` reads")
+    parser.add_argument("file", type=_path, metavar="FILE", help="whatever `opprof report` reads")
     parser.add_argument(
         "--by",
         choices=ITEM_KINDS,
@@ -662,7 +689,7 @@ def _add_explain(commands: _Commands) -> None:
     )
     parser.add_argument("finding", metavar="FINDING", help="its id, such as small-kernels")
     parser.add_argument(
-        "file", type=Path, nargs="?", metavar="FILE", help="whatever `opprof report` reads"
+        "file", type=_path, nargs="?", metavar="FILE", help="whatever `opprof report` reads"
     )
     parser.add_argument(
         "--width", type=_positive, metavar="N", help="columns (default: those of the terminal)"
@@ -727,7 +754,7 @@ def _add_run(commands: _Commands) -> None:
         "PyTorch has its operators recorded, with module and line, without a GPU too. The report is printed on stderr; stdout and the exit status are the program's.",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to fill"
+        "-o", "--output", type=_path, required=True, metavar="DIR", help="the folder to fill"
     )
     parser.add_argument(
         "--delay", type=_seconds, default=0.0, metavar="S", help="seconds before recording begins"
@@ -808,7 +835,7 @@ def _add_extract(commands: _Commands) -> None:
     )
     parser.add_argument(
         "run_folder",
-        type=Path,
+        type=_path,
         metavar="RUN",
         help="the folder of `opprof run --graph`, or of one rank its graph-r<rank>-p<process>.json",
     )
@@ -831,7 +858,7 @@ def _add_extract(commands: _Commands) -> None:
         help="with gradients, and a make_step() that runs backward too (default: forward alone, in eval mode)",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="the script: layer.py"
+        "-o", "--output", type=_path, required=True, metavar="FILE", help="the script: layer.py"
     )
     parser.set_defaults(run=_extract)
 
@@ -852,7 +879,7 @@ def _add_attach(commands: _Commands) -> None:
     )
     parser.add_argument("process", type=_positive, metavar="PID", help="the process")
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder to fill"
+        "-o", "--output", type=_path, required=True, metavar="DIR", help="the folder to fill"
     )
     parser.add_argument(
         "--seconds",
@@ -881,14 +908,14 @@ def _add_merge(commands: _Commands) -> None:
     parser.add_argument(
         "captures",
         nargs="+",
-        type=Path,
+        type=_path,
         metavar="FILE",
         help=f"captures ({CAPTURE}), or folders of them",
     )
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=_path,
         required=True,
         metavar="FILE",
         help="the trace to write (.json)",
@@ -922,7 +949,7 @@ def _budget(text: str) -> float:
 def _add_rules(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rules",
-        type=Path,
+        type=_path,
         metavar="DIR",
         help="a folder of your own rewrite scripts, which are tried like those of the rules",
     )
@@ -947,12 +974,17 @@ def _add_recommend(commands: _Commands) -> None:
     )
     parser.add_argument(
         "profile",
-        type=Path,
+        type=_path,
         metavar="RUN",
         help="a run folder of `opprof profile`, or a graph (.mlir)",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder for the scripts"
+        "-o",
+        "--output",
+        type=_path,
+        required=True,
+        metavar="DIR",
+        help="the folder for the scripts",
     )
     _add_error_budget(parser)
     _add_rules(parser)
@@ -977,12 +1009,12 @@ def _add_emit(commands: _Commands) -> None:
     )
     parser.add_argument(
         "rewrites",
-        type=Path,
+        type=_path,
         metavar="REWRITES",
         help="a rewrite script, or a folder of them; with --skeleton a run folder",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE.py", help="the backend to write"
+        "-o", "--output", type=_path, required=True, metavar="FILE.py", help="the backend to write"
     )
     parser.add_argument("--model", metavar="model.py", help="the model script that it is for")
     parser.add_argument(
@@ -1022,7 +1054,7 @@ def _add_validate(commands: _Commands) -> None:
         "gain over plain Inductor in two measurements. The backend and the model script are run. The exit status is 1 where a "
         "check fails.",
     )
-    parser.add_argument("backend", type=Path, metavar="FILE.py", help="what `opprof emit` wrote")
+    parser.add_argument("backend", type=_path, metavar="FILE.py", help="what `opprof emit` wrote")
     parser.add_argument(
         "--model", metavar="model.py", help="the model script, where the file names none"
     )
@@ -1067,7 +1099,12 @@ def _add_optimize(commands: _Commands) -> None:
         help="a script that defines get_model_and_input() -> (module, input), or an archive of torch.jit.save without control flow",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="DIR", help="the folder for all results"
+        "-o",
+        "--output",
+        type=_path,
+        required=True,
+        metavar="DIR",
+        help="the folder for all results",
     )
     _add_error_budget(parser)
     _add_rules(parser)

@@ -1,6 +1,7 @@
 """`opprof launches`: what Inductor's generated code launches, in order, and which nodes each launch computes. Needs no PyTorch, but to prove."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,14 +22,18 @@ def launches_text(
     *,
     as_json: bool = False,
     filters: Mapping[str, str | None] | None = None,
+    width: int | None = None,
 ) -> str:
     """The launch maps of the compiled graphs at or below `directory`: as JSON, or a line a launch, with the first of its nodes.
 
-    `filters` leaves out what does not fit a `line`, `module`, `node` or `kernel`.
+    `filters` leaves out what does not fit a `line`, `module`, `node` or `kernel`. A launch takes two lines where one is longer than
+    `width`.
     """
     options = [f"--graph={graph}"] if graph is not None else []
     if as_json:
         options.append("--json")
+    if width is not None:
+        options.append(f"--width={width}")
     options += [f"--{key}={value}" for key, value in (filters or {}).items() if value]
     return run_driver("launches", directory, *options).decode()
 
@@ -149,6 +154,7 @@ def _prove_one(folder: Path, launch_map: dict[str, Any]) -> dict[str, Any]:
             [
                 *(sys.executable, "-m", "opprof.proof"),
                 *(str(folder / OUTPUT_CODE), str(folder / POST_GRAD), file.name),
+                str(os.getpid()),
             ],
             capture_output=True,
             encoding="utf-8",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opprof.commands.report import report_perfetto
+from opprof.commands.report import check_report_file, report_perfetto
 from opprof.errors import OpprofError
 from opprof.files import make_folder, read_json, scratch_folder
 from opprof.recording.library import Library, summary_counts
@@ -165,6 +165,7 @@ def merge(paths: Sequence[Path], output: Path) -> Merged:
             "opprof merge prints its measures, and the trace goes to a file",
             remedy="name one: -o merged.json",
         )
+    check_report_file(output, "-o")
     files = _captures(paths)
     library = Library.for_files()
     result = Merged()

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import IO
 
 from opprof.chain import page_options
+from opprof.files import check_mark
 from opprof.tools import run_driver
 
 
@@ -43,6 +44,22 @@ def print_json(
 ) -> None:
     """Writes what `report_json` returns while it is made: of a long recording it is large."""
     _show(paths, ceilings, "--json", output=output)
+
+
+#: What the two files of a report begin with.
+_HTML_BEGINS, _PERFETTO_BEGINS = "<!doctype html>", '{"displayTimeUnit": "ns"'
+
+
+def check_report_file(path: Path, option: str, *, is_page: bool = False) -> None:
+    """Refuses to replace what is no page or trace of a report's: in `--html rank0.json rank1.json` the option takes the first recording."""
+    # A device and a pipe are written to, and a link gives way.
+    if path.is_file() and not path.is_symlink():
+        check_mark(
+            path,
+            _HTML_BEGINS if is_page else _PERFETTO_BEGINS,
+            at_beginning=True,
+            remedy=f"{option} is followed by the file to write: give it another name, or take that one away",
+        )
 
 
 def report_html(paths: Path | Sequence[Path], target: Path, *, ceilings: Path | None = None) -> str:

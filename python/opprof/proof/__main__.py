@@ -1,16 +1,23 @@
-"""Judges one compiled graph in a process of its own: `python -m opprof.proof CODE GRAPH MAP` prints verdicts as JSON. Needs PyTorch."""
+"""Judges one compiled graph in a process of its own: `python -m opprof.proof CODE GRAPH MAP PARENT` prints verdicts as JSON.
+
+It ends with the process PARENT, which began it. Needs PyTorch.
+"""
 
 import json
 import sys
 from pathlib import Path
 
 from opprof.errors import OpprofError
-from opprof.proof.judge import confidence_shares, judge
-from opprof.proof.observe import observe_all
+from opprof.tools import end_with
 
 
 def main() -> int:
     code, graph, launches = map(Path, sys.argv[1:4])
+    end_with(int(sys.argv[4]))
+    # PyTorch takes seconds to load, in which the command may be killed too.
+    from opprof.proof.judge import confidence_shares, judge
+    from opprof.proof.observe import observe_all
+
     try:
         runs = observe_all(code, graph)
     except Exception as error:

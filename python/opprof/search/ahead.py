@@ -31,10 +31,10 @@ from opprof.export.graph_store import GraphStore
 from opprof.export.model_script import ModelScript, load_model_script
 from opprof.processes import (
     Beginning,
+    Guard,
     begin,
     beginning,
     go_on,
-    guard,
     kill,
     stand_apart,
     start_server,
@@ -130,8 +130,6 @@ class Ahead:
         self._done = context.RawArray("b", _MOST_JOBS)
         # For each process the job that it is at, one more than its number, and 0 before the first.
         self._taken = context.RawArray("i", workers)
-        # For the guard, who they are.
-        self._ids = context.RawArray("i", workers)
         # More than its share: the first jobs are few, and waited for.
         threads = max(1, len(os.sched_getaffinity(0)) // min(workers, _FEW))
         of_all = (beginning(), str(script.path), script.moved_to, threads, store)
@@ -139,7 +137,7 @@ class Ahead:
         self._processes = [
             context.Process(target=_work, args=(*of_all, *jobs, place)) for place in range(workers)
         ]
-        self._guard = context.Process(target=guard, args=(beginning(), self._ids, self._folder))
+        self._guard = Guard(context, workers, self._folder)
         progress(f"  compiling ahead in {workers} processes")
 
     @property
@@ -216,11 +214,12 @@ class Ahead:
 
     def __enter__(self) -> "Ahead":
         try:
-            for place, process in enumerate(self._processes):
-                process.start()
-                self._ids[place] = process.pid or 0
             if self._processes:
                 self._guard.start()
+            for place, process in enumerate(self._processes):
+                process.start()
+                if process.pid is not None:
+                    self._guard.watch(place, process.pid)
         except BaseException:
             self.end()
             raise
@@ -242,7 +241,7 @@ class Ahead:
                 return
             # With the compilers that they began.
             kill(self._alive())
-            for process in [*self._processes, self._guard]:
+            for process in [*self._processes, self._guard.process]:
                 if process.pid is not None:
                     process.kill()
                     process.join()
