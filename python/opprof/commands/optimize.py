@@ -20,7 +20,6 @@ from typing import Any
 import torch
 
 from opprof.backend.checks import (
-    UNPROVABLE_REMEDY,
     Program,
     Subject,
     check_backend,
@@ -116,7 +115,7 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         if subject.why_unprovable is not None:
             raise OpprofError(
                 f"{path}: {subject.why_unprovable}, so that no program can be proven to compute the same",
-                remedy=UNPROVABLE_REMEDY,
+                remedy=subject.unprovable_remedy,
             )
         widen_budget(subject, options)
         ahead = loaded.ahead or _start_ahead(script, options, stack)
