@@ -34,8 +34,14 @@ from opprof.units import milliseconds
 Program = Callable[..., Any]
 
 SEEDS = (11, 23, 47)
-# Why results say nothing, where none is a tensor.
+# Why results say nothing, where there is nothing to compare.
 _NO_RESULT = "nothing that it gives is a tensor, or holds one"
+_NO_ELEMENT = "no tensor that it gives has an element"
+# What helps then; else it is the weights.
+_REMEDIES = {
+    _NO_RESULT: "return what is computed: tensors, or whatever holds them",
+    _NO_ELEMENT: "give it inputs of another size than 0",
+}
 # A gain below this is not told from noise.
 LEAST_GAIN = 0.02
 # What a model may differ by from itself made to compute in float64 throughout: beyond that it may be another function, as where it
@@ -288,10 +294,9 @@ class Subject:
     @property
     def unprovable_remedy(self) -> str:
         """What helps where results say nothing."""
-        if self.why_unprovable == _NO_RESULT:
-            return "return what is computed: tensors, or whatever holds them"
-        return (
-            "initialize the weights that are zeros, often those of a head that is yet to be trained"
+        return _REMEDIES.get(
+            self.why_unprovable or "",
+            "initialize the weights that are zeros, often those of a head that is yet to be trained",
         )
 
     @property
@@ -306,6 +311,8 @@ class Subject:
         outputs = list(zip(*self.references.values(), strict=True))
         if not outputs:
             return _NO_RESULT
+        if not any(value.numel() for values in outputs for value in values):
+            return _NO_ELEMENT
         if not any(bool(value.any()) for values in outputs for value in values):
             return "every output is zero, on every input"
         floats = [values for values in outputs if values[0].is_floating_point()]
