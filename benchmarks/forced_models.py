@@ -587,3 +587,85 @@ def results_that_share_storage() -> Any:
         return y, y.view(-1), y[:, :2], m.layer.weight
 
     return Lambda(forward, layer=nn.Linear(8, 4)), torch.randn(3, 8)
+
+
+@model
+def weights_in_a_written_buffer() -> Any:
+    def forward(m: Any, x: Tensor) -> Any:
+        m.flat.mul_(0.5)
+        return F.linear(x, m.a).relu() + F.linear(x, m.b).tanh(), m.a.exp()
+
+    flat = torch.randn(8, 6)
+    return Lambda(forward, flat=flat, a=flat[:4], b=flat[4:]), torch.randn(3, 6)
+
+
+@model
+def results_expanded_and_sliced() -> Any:
+    def forward(m: Any, x: Tensor) -> Any:
+        y = m.layer(x).exp()
+        pooled = y.mean(0, keepdim=True)
+        return pooled.expand(5, -1), (y * 2)[:, :3], y.sum().expand(2, 3), (y + 1).t()
+
+    return Lambda(forward, layer=nn.Linear(8, 4)), torch.randn(3, 8)
+
+
+@model
+def products_with_one_bias() -> Any:
+    def forward(m: Any, x: Tensor) -> Tensor:
+        return torch.addmm(m.p, x, m.v).relu() + torch.addmm(m.q, x, m.w).tanh()
+
+    parts = {"p": (1,), "v": (8, 4), "q": (1,), "w": (8, 4)}
+    weights = {name: nn.Parameter(torch.randn(size)) for name, size in parts.items()}
+    return Lambda(forward, **weights), torch.randn(3, 8)
+
+
+@model
+def products_merged_and_written_by_views() -> Any:
+    def forward(m: Any, x: Tensor) -> Any:
+        q, k, v = (part(x) for part in m.parts)
+        q[:, 0].zero_()
+        k.relu_()
+        v.transpose(0, 1).add_(1)
+        return (q * k).sum(-1), v @ v.T, torch.empty_like(q).fill_(1)
+
+    return Lambda(forward, parts=nn.ModuleList(nn.Linear(6, 8) for _ in range(3))), torch.randn(3, 6)  # fmt: skip
+
+
+@model
+def inputs_returned_and_repeated() -> Any:
+    def forward(m: Any, x: Tensor, y: Tensor) -> Any:
+        return x, x[1:], m.a(x).relu() + m.b(x).relu(), y, (y, None, {"k": y.t()})
+
+    parts = {"a": nn.Linear(6, 8), "b": nn.Linear(6, 8)}
+    return Lambda(forward, **parts), torch.randn(1, 6).expand(4, 6), torch.randn(6, 4).t()
+
+
+@model
+def no_rows() -> Any:
+    def forward(m: Any, x: Tensor) -> Any:
+        return m.a(x).relu(), m.b(x).relu(), x.sum(), (m.a(x) > 0).sum(-1)
+
+    return Lambda(forward, a=nn.Linear(6, 8), b=nn.Linear(6, 8)), torch.randn(0, 6)
+
+
+@model
+def whole_numbers_and_truth_returned() -> Any:
+    def forward(m: Any, x: Tensor) -> Any:
+        scores, other = m.a(x).softmax(-1), m.b(x)
+        return {
+            "chosen": scores.argmax(-1),
+            "large": other > 0,
+            "best": scores.topk(2),
+            "none": None,
+        }
+
+    return Lambda(forward, a=nn.Linear(6, 8), b=nn.Linear(6, 8)), torch.randn(3, 6)
+
+
+@model
+def made_of_weights_and_returned() -> Any:
+    def forward(m: Any, x: Tensor) -> Any:
+        rows = m.a.bias.exp().expand(2, 8)
+        return m.a(x).relu() + m.b(x).relu(), m.a.weight @ m.b.weight.T, rows, torch.eye(3)[1:]
+
+    return Lambda(forward, a=nn.Linear(6, 8), b=nn.Linear(6, 8)), torch.randn(3, 6)

@@ -5,8 +5,11 @@
 Models are those of forced_models.py (masks of all kinds, recurrent layers, experts, writes, half types), of the three files of
 launch_oracle.py, and of repeat_models.py (transformers, timm, torchvision, as far as they are there). All that `opprof recommend` has
 for an H200 is emitted, whatever it is predicted to save, once with each strategy; Inductor is left out, as what is asked is whether
-the rewritten graph is right, unless --inductor is given. Each program is called with the inputs as they are, with two others, with
+the rewritten graph is right, unless --inductor is given. A CPU runs no CUDA graph, autotune and tf32 change nothing there, and
+form-norm is never offered: of these rules nothing is proven here. Each program is called with the inputs as they are, with two others, with
 twice the batch, with rows of masks that hide all, and with other weights; models in training by their gradients too.
+
+Types, strides and what shares storage are held against plain torch.compile.
 
 A result is wrong where it is farther from float64, and from what the model gives in its own type, than the strategy's types are. What
 float16 and bfloat16 lose is held against the same strategy without rules. Each line has the model, what was offered and applied, what
@@ -57,6 +60,8 @@ STRATEGIES: dict[str, tuple[dict[str, Any], float]] = {
         {"precision": torch.float16, "freeze": True, "cuda_graph": True},
         4e-3,
     ),
+    "all regions in bfloat16": ({"regions": (("", "bfloat16"),)}, 2e-2),
+    "all regions in float16x3": ({"regions": (("", "float16x3"),)}, 2e-4),
 }
 #: Where eager mode itself errs, as deep networks of small random weights do, so many times that is let pass.
 _SLACK = 10
@@ -99,6 +104,8 @@ def loaded(file: Path, strategy: dict[str, Any], inductor: bool) -> ModuleType:
     spec.loader.exec_module(module)
     wanted = {"prologue": True, "training": True, "recurrent": module.STRATEGY.recurrent}
     module.STRATEGY = module.Strategy(**{**wanted, **strategy})
+    if module.STRATEGY.regions:
+        put_every_class_at(module, module.STRATEGY.regions[0][1])
     if not inductor:
         run = lambda graph, inputs: graph  # noqa: E731
         plain = aot_autograd(fw_compiler=run, bw_compiler=run, inference_compiler=run)
@@ -106,9 +113,50 @@ def loaded(file: Path, strategy: dict[str, Any], inductor: bool) -> ModuleType:
     return module
 
 
+def put_every_class_at(module: ModuleType, level: str) -> None:
+    """Has the backend put all classes of a graph at the level, whatever they are called."""
+    cast = module.cast_regions
+
+    def cast_all(graph: torch.fx.GraphModule, inputs: Any, levels: Any) -> torch.fx.GraphModule:
+        nodes = module.without_writes(graph, inputs).graph.nodes
+        names = {module.class_of(node) for node in nodes} - {None}
+        return cast(graph, inputs, dict.fromkeys(names, level))
+
+    module.cast_regions = cast_all
+
+
+def layout(leaves: list[Tensor], narrow: bool) -> list[tuple[Any, ...]]:
+    """Of each what it is besides its numbers: type, shape, strides, and the first that it shares storage with. A slice that is cast has no
+    gaps, so that of narrow programs only what is repeated counts.
+    """
+    firsts: dict[int, int] = {}
+    found = []
+    for place, leaf in enumerate(leaves):
+        plain = leaf.layout is torch.strided
+        strides = leaf.stride() if plain else ()
+        if narrow:
+            strides = tuple(
+                stride == 0 and size > 1 for stride, size in zip(strides, leaf.shape, strict=True)
+            )
+        held = leaf.untyped_storage().data_ptr() if plain and leaf.numel() else 0
+        shares = firsts.setdefault(held, place) if held else place
+        found.append((str(leaf.dtype), tuple(leaf.shape), strides, shares))
+    return found
+
+
+def laid_out_alike(given: Tensor) -> Tensor:
+    """A copy with the strides of the tensor, whose elements may repeat or have gaps."""
+    given = given.detach()
+    if given.layout is not torch.strided or given.is_contiguous():
+        return given.clone()
+    held = given.untyped_storage().clone()
+    empty = torch.empty(0, dtype=given.dtype, device=given.device)
+    return empty.set_(held, given.storage_offset(), given.shape, given.stride())
+
+
 def called(model: Callable[..., Any], case: tuple[Any, Any], train: bool) -> list[Any]:
     """The results, and in training the gradients of all weights too, of one draw of random numbers."""
-    args, kwargs = pytree.tree_map_only(Tensor, lambda t: t.detach().clone(), case)
+    args, kwargs = pytree.tree_map_only(Tensor, laid_out_alike, case)
     torch.manual_seed(7)
     with torch.set_grad_enabled(train):
         result = model(*args, **kwargs)
@@ -292,8 +340,15 @@ def measure(name: str, make: Callable[[], Case], folder: Path, inductor: bool) -
                 )
                 line.setdefault("trace", where[-12:])
                 break
-            if [a.dtype for a in actual] != [e.dtype for e in eager]:
-                line["wrong"].append(f"{title}, {kind}: results of another type")
+            narrow = bool(limit > 2e-5)
+            if layout(actual, narrow) != layout(eager, narrow):
+                # What compilation alone lays out otherwise is not the backend's.
+                compiled = torch.compile(copy.deepcopy(own), backend="aot_eager")
+                plain = called(compiled, inputs, train)
+                pairs = zip(layout(actual, narrow), layout(plain, narrow), strict=False)
+                differ = [f"{one} for {other}" for one, other in pairs if one != other]
+                if differ or len(actual) != len(plain):
+                    line["wrong"].append(f"{title}, {kind}: results are otherwise: {differ[:3]}")
             noise = farthest(eager, exact)
             error = min(farthest(actual, exact), farthest(actual, eager))
             line["results"] += 1

@@ -88,6 +88,21 @@ class WrittenWeight(nn.Module):
         return start.relu_() @ self.weight
 
 
+class Flat(nn.Module):
+    """Weights that are parts of one buffer, which is written in each call: what is made of them is not what it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("flat", torch.randn(16, 8))
+        self.register_buffer("first", self.flat[:8])
+        self.register_buffer("second", self.flat[8:])
+        self.part = nn.Linear(16, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.flat.mul_(0.5)
+        return self.part(F.linear(x, torch.cat([self.first, self.second * 3])))
+
+
 class WrittenInput(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -127,9 +142,9 @@ class Views(nn.Module):
         return left + right
 
 
-MODELS = [Residual, Statistics, Cache, WrittenWeight, WrittenInput, Positions, Views]
+MODELS = [Residual, Statistics, Cache, WrittenWeight, Flat, WrittenInput, Positions, Views]
 # Those whose precision may not change: their graphs write inputs, or what is computed of positions.
-KEEP_PRECISION = (Statistics, Cache, WrittenInput, Positions)
+KEEP_PRECISION = (Statistics, Cache, Flat, WrittenInput, Positions)
 
 
 @pytest.fixture

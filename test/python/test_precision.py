@@ -400,6 +400,27 @@ def test_statistics_stay_float32_beside_narrow_values() -> None:
     assert types == [torch.float16, *[torch.float32] * 4]
 
 
+def test_a_result_that_repeats_is_not_written_out() -> None:
+    def repeating(x: Tensor) -> tuple[Tensor, ...]:
+        y = x.exp()
+        return y.expand(3, 4, 8), y.sum().expand(5), y.sum(1, keepdim=True).expand(4, 2), y.t()
+
+    inputs = [torch.randn(4, 8)]
+    expected = [(value.shape, value.stride()) for value in repeating(*inputs)]
+    for one in ("narrow", "region"):
+        graph = trace_to_aten(repeating, inputs)
+        with torch.no_grad():
+            graph = (
+                cast_graph(graph, inputs, torch.bfloat16)
+                if one == "narrow"
+                else cast_regions(graph, inputs, {"exp": "bfloat16", "sum": "bfloat16"})
+            )
+        results = graph(*inputs)
+        assert [(value.shape, value.stride()) for value in results] == expected
+        for value, own in zip(results, repeating(*inputs), strict=True):
+            torch.testing.assert_close(value, own, atol=0, rtol=3e-2)
+
+
 def test_whole_numbers_and_what_counts_are_never_cast() -> None:
     module, ids = Block().eval(), torch.randint(100, (2, 16))
     function, inputs = with_weights(module, ids)

@@ -23,7 +23,7 @@ from torch._dynamo.utils import counters
 
 from opprof.backend.checks import Measurement, Subject, Verdict, check_backend, relative_error
 from opprof.backend.emit import emit
-from opprof.backend.rewrites import Rewrites, Script
+from opprof.backend.rewrites import Decline, Rewrites, Script
 from opprof.commands import optimize as optimize_command
 from opprof.commands.cli import main
 from opprof.commands.optimize import OptimizeOptions, _Result, report
@@ -1173,11 +1173,28 @@ def test_what_no_rule_sees_is_said_where_none_has_anything_to_offer(tmp_path: Pa
     (line,) = unseen_by_rules(tmp_path)
     expected = "no rule sees forward (model.py:9), which torch.compile leaves as it is: "
     assert line == expected + failed["failed"]
+    (tmp_path / "run.json").write_text(json.dumps({"stage": "dynamo"}))
+    assert "no rule sees operators" in unseen_by_rules(tmp_path)[0]
     assert unseen_by_rules(tmp_path / "elsewhere") == []
     assert rewrites_text(Rewrites([], {}), [line]).splitlines()[-1] == line
-    outcome = Outcome("model", [entrant("eager", 1)], [], [], [], use="eager", declined=[line])
+    outcome = Outcome("model", [entrant("eager", 1)], [], [], [], use="eager", unseen=[line])
     lines = report(outcome, OptimizeOptions(), device="cpu").splitlines()
     assert lines[lines.index("No rule had a rewrite to offer.") + 1] == f"  {line}"
+
+
+def test_what_a_rule_declined_is_said_beside_what_was_tried(tmp_path: Path) -> None:
+    decline = Decline("form-attention", "no such mask", "softmax", "model.py:42", 2)
+    trial = Trial(Script(tmp_path / "a.mlir", "a", "A rewrite"), End.KEPT, reason="as said")
+    outcome = Outcome("model", [entrant("eager", 1)], [trial], [], [], use="eager")
+    outcome.declined, outcome.unseen = [decline], ["no rule sees forward"]
+    lines = report(outcome, OptimizeOptions(), device="cpu").splitlines()
+    place = lines.index("What the rules left alone:")
+    assert place > lines.index("                       as said")
+    assert lines[place + 1 : place + 3] == [f"  {decline}", "  no rule sees forward"]
+    facts = facts_of(outcome)
+    fields = {"rule": "form-attention", "reason": "no such mask", "node": "softmax"}
+    assert facts["declined"] == [{**fields, "line": "model.py:42", "count": 2}]
+    assert facts["unseen"] == ["no rule sees forward"]
 
 
 def test_optimize_says_of_everything_what_became_of_it(
@@ -1207,6 +1224,9 @@ def test_optimize_says_of_everything_what_became_of_it(
     assert {trial["script"] for trial in facts["trials"]} == {
         entry["file"] for entry in index["rewrites"]
     }
+    assert [one["rule"] for one in facts["declined"]] == [
+        one["rule"] for one in index.get("declined", [])
+    ]
 
 
 def test_a_time_box_ends_it(script: Any, tmp_path: Path) -> None:

@@ -125,6 +125,60 @@ def test_outputs_that_nothing_reaches_prove_nothing(tmp_path: Path, begins: str)
             optimize(str(file), tmp_path / "out", OptimizeOptions())
 
 
+OBJECTS = {
+    "dataclass": "Output(None, [torch.tanh(self.fc(x))])",
+    "objects in objects": "Output(Plain(torch.tanh(self.fc(x))), None)",
+}
+HOLDERS = """
+from dataclasses import dataclass
+
+@dataclass
+class Output:
+    first: object
+    second: object
+
+class Plain:
+    def __init__(self, held):
+        self.held = held
+"""
+
+
+@pytest.mark.parametrize("form", OBJECTS)
+def test_results_in_objects_of_any_class_are_compared(tmp_path: Path, form: str) -> None:
+    file = tmp_path / "model_of_objects.py"
+    file.write_text(HOLDERS + SCRIPT.replace("torch.tanh(self.fc(x))", OBJECTS[form]))
+    subject = Subject(load_model_script(file))
+    assert subject.why_unprovable is None
+    right = backend_that(tmp_path, "right_in_objects", "out")
+    assert check_backend(right, subject, error_budget=1e-3)[0].passed
+    wrong = backend_that(tmp_path, "wrong_in_objects", "out + 0.01")
+    assert not check_backend(wrong, subject, error_budget=1e-3)[0].passed
+
+
+NOTHING = {
+    "no tensor": (
+        ("return torch.tanh(self.fc(x))", "x.copy_(self.fc(x))"),
+        "nothing that it gives is a tensor, or holds one: return what is computed",
+    ),
+    "no rows": (
+        ("torch.randn(8, 16)", "torch.randn(0, 16)"),
+        "no tensor that it gives has an element: give it inputs of another size",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NOTHING)
+def test_a_result_of_nothing_proves_nothing(tmp_path: Path, what: str) -> None:
+    change, reason = NOTHING[what]
+    file = tmp_path / "model_of_nothing.py"
+    file.write_text(SCRIPT.replace(*change))
+    subject = Subject(load_model_script(file))
+    verdict, _ = check_backend(
+        backend_that(tmp_path, "gives_nothing", "out"), subject, error_budget=1e-3
+    )
+    assert not verdict.passed and verdict.checks[-1].text.startswith(reason)
+
+
 @pytest.mark.parametrize(
     ("text", "failed", "why"),
     [

@@ -63,6 +63,11 @@ static std::optional<Gemm> matchGemm(NodeOp node) {
   if (!isa<BlockArgument>(gemm.weight) ||
       (gemm.bias && !isa<BlockArgument>(gemm.bias)))
     gemm.obstacle = "its weight is computed in every call";
+  else if (gemm.bias &&
+           cast<RankedTensorType>(gemm.bias.getType()).getDimSize(0) !=
+               gemm.getWidth())
+    // Side by side, biases would stand beside other columns than their own.
+    gemm.obstacle = "its bias is one number for all of its columns";
   else if (isReturned(node.getResult()))
     gemm.obstacle = "the graph returns its result, or a view of it";
   return gemm;

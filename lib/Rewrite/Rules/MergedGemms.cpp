@@ -1,9 +1,7 @@
 // The script that makes one GEMM of several that share an input: the weights
 // side by side, computed once in a prologue, and slices of the one result.
 
-#include "GemmGroups.h"
-
-#include "opprof/Target/TransformScript/ScriptBuilder.h"
+#include "GemmScript.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -43,93 +41,10 @@ static RankedTensorType getResizedType(RankedTensorType type, unsigned dim,
                           {}, false, {}, {}, false, {}, {}));
 }
 
-namespace {
-
-/// Builds the pattern and the replacement of a group into its script.
-class GraphMaker {
-public:
-  GraphMaker(const GemmGroup &group, ScriptBuilder &script);
-
-  /// One GEMM a weight.
-  GraphOp makePattern();
-  /// The weights side by side, one GEMM, its slices.
-  GraphOp makeReplacement();
-
-private:
-  GraphOp beginGraph(StringRef name, TypeRange results);
-  Value makeGemm(const Twine &name, Value weight, Value bias, Type type);
-  Value concatenate(StringRef name, ArrayRef<Value> parts, unsigned dim);
-  SmallVector<Value> getWeights(GraphOp graph) const;
-  SmallVector<Value> getBiases(GraphOp graph) const;
-
-  const GemmGroup &group;
-  ScriptBuilder &script;
-  OpBuilder &builder;
-  Gemm first;
-  NodeOp firstNode;
-  RankedTensorType mergedType;
-  /// Of the graph that is being made.
-  Value input;
-};
-
-} // namespace
-
-GraphMaker::GraphMaker(const GemmGroup &group, ScriptBuilder &script)
-    : group(group), script(script), builder(script.getBuilder()),
-      first(group.gemms[0]), firstNode(first.node) {
-  int64_t total = 0;
-  for (const Gemm &gemm : group.gemms)
-    total += gemm.getWidth();
-  auto resultType = cast<RankedTensorType>(first.getResultType());
-  mergedType = getResizedType(resultType, resultType.getRank() - 1, total);
-}
-
-/// Arguments: the input, then each weight with its bias.
-GraphOp GraphMaker::beginGraph(StringRef name, TypeRange results) {
-  SmallVector<std::string> names{"x"};
-  SmallVector<Type> types{first.input.getType()};
-  for (auto [i, gemm] : llvm::enumerate(group.gemms)) {
-    names.push_back(("weight_" + Twine(i)).str());
-    types.push_back(gemm.weight.getType());
-    if (gemm.bias) {
-      names.push_back(("bias_" + Twine(i)).str());
-      types.push_back(gemm.bias.getType());
-    }
-  }
-  GraphOp graph = script.beginGraph(name, names, types, results);
-  input = graph.getArgument(0);
-  return graph;
-}
-
-SmallVector<Value> GraphMaker::getWeights(GraphOp graph) const {
-  SmallVector<Value> weights;
-  for (unsigned i = 0; i < group.gemms.size(); ++i)
-    weights.push_back(graph.getArgument(1 + (first.bias ? 2 : 1) * i));
-  return weights;
-}
-
-SmallVector<Value> GraphMaker::getBiases(GraphOp graph) const {
-  SmallVector<Value> biases;
-  for (unsigned i = 0; first.bias && i < group.gemms.size(); ++i)
-    biases.push_back(graph.getArgument(2 + 2 * i));
-  return biases;
-}
-
-/// A call of the group's operator.
-Value GraphMaker::makeGemm(const Twine &name, Value weight, Value bias,
-                           Type type) {
-  SmallVector<Value> operands{input, weight};
-  if (bias)
-    // linear takes its bias last, addmm first.
-    operands.insert(firstNode.getTarget() == "aten.linear.default"
-                        ? operands.end()
-                        : operands.begin(),
-                    bias);
-  return script.addNode(name, firstNode.getTarget(), operands, type);
-}
-
-Value GraphMaker::concatenate(StringRef name, ArrayRef<Value> parts,
-                              unsigned dim) {
+/// Adds `parts` one after the other in dimension `dim`.
+static Value concatenate(GemmScript &script, StringRef name,
+                         ArrayRef<Value> parts, unsigned dim) {
+  OpBuilder &builder = script.getBuilder();
   int64_t size = 0;
   for (Value part : parts)
     size += cast<RankedTensorType>(part.getType()).getDimSize(dim);
@@ -141,21 +56,31 @@ Value GraphMaker::concatenate(StringRef name, ArrayRef<Value> parts,
       {builder.getArrayAttr(values), builder.getI64IntegerAttr(dim)});
 }
 
-GraphOp GraphMaker::makePattern() {
+/// One GEMM a weight.
+static GraphOp makePattern(const GemmGroup &group, GemmScript &script) {
   SmallVector<Type> results;
   for (const Gemm &gemm : group.gemms)
     results.push_back(gemm.getResultType());
-  GraphOp graph = beginGraph("pattern", results);
-  SmallVector<Value> weights = getWeights(graph), biases = getBiases(graph);
+  GraphOp graph = script.beginGemms("pattern", results);
+  ArrayRef<Value> biases = script.getBiases();
   SmallVector<Value> products;
   for (auto [i, type] : llvm::enumerate(results))
-    products.push_back(makeGemm("product_" + Twine(i), weights[i],
-                                biases.empty() ? Value() : biases[i], type));
+    products.push_back(
+        script.addGemm("product_" + Twine(i), script.getWeights()[i],
+                       biases.empty() ? Value() : biases[i], type));
   script.finishGraph(products);
   return graph;
 }
 
-GraphOp GraphMaker::makeReplacement() {
+/// The weights side by side, one GEMM, its slices.
+static GraphOp makeReplacement(const GemmGroup &group, GemmScript &script) {
+  OpBuilder &builder = script.getBuilder();
+  int64_t total = 0;
+  for (const Gemm &gemm : group.gemms)
+    total += gemm.getWidth();
+  auto resultType = cast<RankedTensorType>(group.gemms[0].getResultType());
+  RankedTensorType mergedType =
+      getResizedType(resultType, resultType.getRank() - 1, total);
   SmallVector<Type> types;
   SmallVector<Attribute> widths;
   int64_t offset = 0;
@@ -165,10 +90,13 @@ GraphOp GraphMaker::makeReplacement() {
     widths.push_back(builder.getI64IntegerAttr(gemm.getWidth()));
     offset += gemm.getWidth();
   }
-  GraphOp graph = beginGraph("replacement", types);
-  Value weight = concatenate("weight", getWeights(graph), first.widthDim);
-  Value bias = first.bias ? concatenate("bias", getBiases(graph), 0) : Value();
-  Value product = makeGemm("product", weight, bias, mergedType);
+  GraphOp graph = script.beginGemms("replacement", types);
+  Value weight = concatenate(script, "weight", script.getWeights(),
+                             group.gemms[0].widthDim);
+  Value bias;
+  if (!script.getBiases().empty())
+    bias = concatenate(script, "bias", script.getBiases(), 0);
+  Value product = script.addGemm("product", weight, bias, mergedType);
   Attribute value = ValueAttr::get(builder.getContext());
   Value slices = script.addNode(
       "slices", "aten.split_with_sizes.default", product,
@@ -184,14 +112,13 @@ GraphOp GraphMaker::makeReplacement() {
 }
 
 OwningOpRef<ModuleOp> opprof::rewrite::mergeGemms(const GemmGroup &group) {
-  NodeOp node = group.gemms[0].node;
-  ScriptBuilder script(node.getContext());
-  GraphMaker maker(group, script);
-  GraphOp pattern = maker.makePattern();
-  GraphOp replacement = maker.makeReplacement();
+  GemmScript script(group);
+  MLIRContext *context = script.getBuilder().getContext();
+  GraphOp pattern = makePattern(group, script);
+  GraphOp replacement = makeReplacement(group, script);
   script.addReplacement(pattern, replacement);
   // The weights do not change from call to call: side by side once.
-  script.addStrategies({{StringAttr::get(node.getContext(), "prologue"),
-                         UnitAttr::get(node.getContext())}});
+  script.addStrategies(
+      {{StringAttr::get(context, "prologue"), UnitAttr::get(context)}});
   return script.finish();
 }

@@ -7,6 +7,7 @@ model in float64 (float32 where float64 does not run). A budget of 0 asks for th
 import ast
 import contextlib
 import copy
+import dataclasses
 import functools
 import importlib.util
 import math
@@ -33,10 +34,14 @@ from opprof.units import milliseconds
 Program = Callable[..., Any]
 
 SEEDS = (11, 23, 47)
-# What helps where results say nothing.
-UNPROVABLE_REMEDY = (
-    "initialize the weights that are zeros, often those of a head that is yet to be trained"
-)
+# Why results say nothing, where there is nothing to compare.
+_NO_RESULT = "nothing that it gives is a tensor, or holds one"
+_NO_ELEMENT = "no tensor that it gives has an element"
+# What helps then; else it is the weights.
+_REMEDIES = {
+    _NO_RESULT: "return what is computed: tensors, or whatever holds them",
+    _NO_ELEMENT: "give it inputs of another size than 0",
+}
 # A gain below this is not told from noise.
 LEAST_GAIN = 0.02
 # What a model may differ by from itself made to compute in float64 throughout: beyond that it may be another function, as where it
@@ -287,6 +292,14 @@ class Subject:
         return Promoted() if self._promotes else contextlib.nullcontext()
 
     @property
+    def unprovable_remedy(self) -> str:
+        """What helps where results say nothing."""
+        return _REMEDIES.get(
+            self.why_unprovable or "",
+            "initialize the weights that are zeros, often those of a head that is yet to be trained",
+        )
+
+    @property
     def reference(self) -> str:
         """What errors are relative to."""
         _ = self.references
@@ -296,7 +309,11 @@ class Subject:
     def why_unprovable(self) -> str | None:
         """Why to compare results with the references says nothing of what is computed; None where it does."""
         outputs = list(zip(*self.references.values(), strict=True))
-        if outputs and not any(bool(value.any()) for values in outputs for value in values):
+        if not outputs:
+            return _NO_RESULT
+        if not any(value.numel() for values in outputs for value in values):
+            return _NO_ELEMENT
+        if not any(bool(value.any()) for values in outputs for value in values):
             return "every output is zero, on every input"
         floats = [values for values in outputs if values[0].is_floating_point()]
         inputs = [tree_leaves(self.inputs(seed)) for seed in SEEDS]
@@ -371,10 +388,35 @@ def widen(leaf: Any) -> Any:
     return leaf.double() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf
 
 
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """The tensors of what a step takes or gives, in objects of any class too: what is not found is not compared."""
+    found: list[torch.Tensor] = []
+    seen: dict[int, Any] = {}
+
+    def search(part: Any) -> None:
+        for leaf in tree_leaves(part.to_tuple() if hasattr(part, "to_tuple") else part):
+            if isinstance(leaf, torch.Tensor):
+                found.append(leaf)
+            elif id(leaf) not in seen and (held := _attributes_held_by(leaf)):
+                seen[id(leaf)] = leaf
+                search(held)
+
+    search(value)
+    return found
+
+
+def _attributes_held_by(value: Any) -> list[Any]:
+    """What a dataclass or another plain object holds."""
+    if isinstance(value, type | ModuleType | torch.nn.Module) or callable(value):
+        return []
+    if dataclasses.is_dataclass(value):
+        return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+    return list(vars(value).values()) if hasattr(value, "__dict__") else []
+
+
 def tensors_of(result: Any) -> list[torch.Tensor]:
-    if hasattr(result, "to_tuple"):
-        result = result.to_tuple()
-    return [leaf.detach().clone() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    """Copies of the tensors of a result."""
+    return [tensor.detach().clone() for tensor in tensors_in(result)]
 
 
 def largest_error(actual: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> float:
@@ -589,7 +631,7 @@ def _check_equality(
         return
     seeds = f"{len(SEEDS)} seeds"
     if subject.why_unprovable is not None:
-        verdict.add("equality", False, f"{subject.why_unprovable}: {UNPROVABLE_REMEDY}")
+        verdict.add("equality", False, f"{subject.why_unprovable}: {subject.unprovable_remedy}")
     elif math.isnan(verdict.error):
         verdict.add(
             "equality", False, "an output holds values that are no numbers, or has another shape"

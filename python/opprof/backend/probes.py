@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
-from opprof.backend.checks import SEEDS, Subject, Verdict, largest_error
+from opprof.backend.checks import SEEDS, Subject, Verdict, largest_error, tensors_in, tensors_of
 from opprof.devices import synchronize
 
 # Weights that are changed at a time: enough to reach every layer, and few enough to keep what they were.
@@ -66,9 +66,9 @@ class Probes:
     def _error(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
         """The program's error to the model as it is, both run now."""
         self.subject.restore()
-        expected = _tensors(self.subject.eager(*args, **kwargs))
+        expected = tensors_of(self.subject.eager(*args, **kwargs))
         self.subject.restore()
-        return largest_error(_tensors(self.program(*args, **kwargs)), expected)
+        return largest_error(tensors_of(self.program(*args, **kwargs)), expected)
 
     # What is probed
 
@@ -88,14 +88,14 @@ class Probes:
         self.subject.restore()
         args, kwargs = self.subject.inputs(SEEDS[0])
         first = self.program(*args, **kwargs)
-        copies = _tensors(first)
+        copies = tensors_of(first)
         for seed in SEEDS[1:] * 2:
             other = self.subject.inputs(seed)
             self.program(*other[0], **other[1])
-        yield "kept", largest_error(_tensors(first), copies)
-        own = {leaf.untyped_storage()._cdata for leaf in _leaves((args, kwargs))}
+        yield "kept", largest_error(tensors_of(first), copies)
+        own = {leaf.untyped_storage()._cdata for leaf in tensors_in((args, kwargs))}
         own |= {p.untyped_storage()._cdata for p in self.subject.module.state_dict().values()}
-        results = [leaf for leaf in _leaves(first) if leaf.untyped_storage()._cdata not in own]
+        results = [leaf for leaf in tensors_in(first) if leaf.untyped_storage()._cdata not in own]
         with torch.no_grad():
             for leaf in results:
                 leaf.zero_()
@@ -128,7 +128,7 @@ class Probes:
         """The largest error among calls of several threads, each with inputs of its own."""
         self.subject.restore()
         inputs = [self.subject.inputs(100 + number) for number in range(_THREADS)]
-        expected = [_tensors(self.subject.eager(*a, **k)) for a, k in inputs]
+        expected = [tensors_of(self.subject.eager(*a, **k)) for a, k in inputs]
         synchronize()
         found: list[float] = []
         barrier = threading.Barrier(_THREADS)
@@ -139,7 +139,7 @@ class Probes:
             try:
                 with context():
                     for _ in range(_CALLS_OF_A_THREAD):
-                        actual = _tensors(self.program(*args, **kwargs))
+                        actual = tensors_of(self.program(*args, **kwargs))
                         synchronize()
                         found.append(largest_error(actual, expected[number]))
             except Exception:
@@ -226,16 +226,6 @@ def _changed(
                 parameter.data = data
                 parameter.copy_(values)
                 setattr(owner, name, parameter)
-
-
-def _leaves(value: Any) -> list[torch.Tensor]:
-    if hasattr(value, "to_tuple"):
-        value = value.to_tuple()
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    return [leaf.detach().clone() for leaf in _leaves(value)]
 
 
 def _sliced(leaf: Any) -> Any:

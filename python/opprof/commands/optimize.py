@@ -20,7 +20,6 @@ from typing import Any
 import torch
 
 from opprof.backend.checks import (
-    UNPROVABLE_REMEDY,
     Program,
     Subject,
     check_backend,
@@ -116,7 +115,7 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         if subject.why_unprovable is not None:
             raise OpprofError(
                 f"{path}: {subject.why_unprovable}, so that no program can be proven to compute the same",
-                remedy=UNPROVABLE_REMEDY,
+                remedy=subject.unprovable_remedy,
             )
         widen_budget(subject, options)
         ahead = loaded.ahead or _start_ahead(script, options, stack)
@@ -138,7 +137,7 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         progress("4/4 prove and report")
         result = stack.enter_context(_Result(RunFolder(output / "after"), ahead.store))
         outcome = _finish(subject, found, output, result, options, clock)
-        outcome.declined = [*map(str, rewrites.declined), *unseen_by_rules(before.path)]
+        outcome.declined, outcome.unseen = rewrites.declined, unseen_by_rules(before.path)
         if outcome.backend is not None:
             with clock.phase("profile of the result"):
                 _try_to_profile_after(subject, outcome, before, result, options)
@@ -583,10 +582,14 @@ def report(outcome: Outcome, options: OptimizeOptions, *, device: str) -> str:
     assert used is not None
     lines += ["", *(f"    {line}" for line in used.lines), ""]
     if not outcome.trials:
-        lines += ["No rule had a rewrite to offer.", *(f"  {one}" for one in outcome.declined)]
+        lines.append("No rule had a rewrite to offer.")
     for trial in outcome.trials:
         lines.append(f"  {trial.end.value:20} {trial.script.title}")
         lines.append(f"                       {trial.reason}")
+    left_alone = [*map(str, outcome.declined), *outcome.unseen]
+    if outcome.trials and left_alone:
+        lines += ["", "What the rules left alone:"]
+    lines += [f"  {one}" for one in left_alone]
     if outcome.ablations:
         lines += ["", "Without each of those that were kept:"]
         for one in outcome.ablations:

@@ -28,17 +28,29 @@ def recommend(
 
 
 def unseen_by_rules(run: Path) -> list[str]:
-    """Functions of the run folder's program that torch.compile left alone, so that no rule sees a graph of them, and why."""
+    """What of the run folder's program no rule sees a graph of operators of, and why: all of it where it does not export, and functions
+    that torch.compile left alone.
+    """
     file = RunFolder(run).run
     if not file.is_file():
         return []
+    facts = read_json(file, within=run)
     functions: dict[str, str] = {}
-    for one in read_json(file, within=run).get("compilations") or []:
+    for one in facts.get("compilations") or []:
         if isinstance(one, dict) and one.get("failed"):
             source = f" ({one['source']})" if one.get("source") else ""
             known = f"{one.get('function') or one.get('id')}{source}"
             functions.setdefault(known, str(one["failed"]))
-    return [
+    # Rules look for operators; what torch.compile traces has functions and methods.
+    of_functions = (
+        [
+            "no rule sees operators: the graph is what torch.compile traces, as torch.export refuses the model "
+            "(`opprof export` says why)"
+        ]
+        if facts.get("stage") == "dynamo"
+        else []
+    )
+    return of_functions + [
         f"no rule sees {known}, which torch.compile leaves as it is: {reason}"
         for known, reason in functions.items()
     ]

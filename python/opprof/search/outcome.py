@@ -1,11 +1,11 @@
 """What a search comes to: every program in one measurement, which of them to use, and the record of it. Needs no PyTorch."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opprof.backend.rewrites import Script
+from opprof.backend.rewrites import Decline, Script
 from opprof.search.trials import BOX_OVER, Ablation, End, Trial
 
 VERSION = 2
@@ -51,8 +51,9 @@ class Outcome:
     reference: str = "float64"
     # Levels by region, where they were searched for.
     precision: dict[str, Any] | None = None
-    # What the rules declined, and what they did not see.
-    declined: list[str] = field(default_factory=list)
+    # What the rules declined, and what of the program none of them saw.
+    declined: list[Decline] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
 
     def entrant(self, name: str) -> Entrant | None:
         return next((one for one in self.entrants if one.name == name), None)
@@ -133,6 +134,8 @@ def facts_of(outcome: Outcome) -> dict[str, Any]:
             }
             for one in outcome.ablations
         ],
+        "declined": [asdict(one) for one in outcome.declined],
+        "unseen": outcome.unseen,
     }
 
 

@@ -7,7 +7,13 @@ from typing import Any
 import torch
 from torch import fx
 
-from opprof.backend.emitted.graphs import may_write, operator_name, placeholders_of, roles_of
+from opprof.backend.emitted.graphs import (
+    may_write,
+    operator_name,
+    placeholders_of,
+    roles_of,
+    storage_of,
+)
 
 # They change what autograd knows of a tensor, and no element.
 _WRITING_NO_ELEMENT = ("detach_", "requires_grad_", "retain_grad")
@@ -32,6 +38,12 @@ class Effects:
         self.groups: dict[fx.Node, fx.Node] = {}
         # What each node that writes may write; None stands for any storage.
         self.written: dict[fx.Node, list[fx.Node] | None] = {}
+        # Inputs that are one storage when the graph is compiled, as weights are that are parts of one buffer.
+        firsts: dict[int, fx.Node] = {}
+        for node in placeholders_of(graph):
+            storage = storage_of(node)
+            if storage is not None:
+                self._join(node, firsts.setdefault(storage, node))
         for node in graph.graph.nodes:
             if node.op in ("placeholder", "get_attr", "output"):
                 continue

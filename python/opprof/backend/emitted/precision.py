@@ -224,6 +224,26 @@ def narrowed(value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.where(overflows & (value > 0), beyond(dtype), result)
 
 
+def values_of_results(graph: fx.GraphModule) -> list[Any]:
+    """The fake values of what the graph returns."""
+    return [r.meta.get("val") if isinstance(r, fx.Node) else r for r in results_of(graph)]
+
+
+def restored(value: Any, expected: Any) -> Any:
+    """A result in float32 where the graph's own, `expected`, is. What that one only repeats is repeated here too: a cast would write it
+    all out.
+    """
+    narrow = isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16)
+    if not narrow or getattr(expected, "dtype", None) is not torch.float32:
+        return value
+    sizes = expected.shape
+    for dim, (size, stride) in enumerate(zip(sizes, expected.stride(), strict=True)):
+        if size > 1 and stride == 0:
+            value = torch.ops.aten.slice.Tensor(value, dim, 0, 1)
+    value = torch.ops.aten._to_copy.default(value, dtype=torch.float32)
+    return value if value.shape == sizes else torch.ops.aten.expand.default(value, sizes)
+
+
 def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype) -> fx.GraphModule:
     """The graph at a lower precision: float32 inputs cast on entry, all that was float32 in between, results cast back.
 
@@ -234,7 +254,7 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
         node for node in graph.graph.nodes if exact.intersection([node, *node.all_input_nodes])
     }
     numbers = numbers_of(graph)
-    originals = results_of(graph)
+    originals = values_of_results(graph)
 
     def convert(value: Any, source: torch.dtype, target: torch.dtype) -> Any:
         if isinstance(value, torch.Tensor) and value.dtype is source:
@@ -292,13 +312,8 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
         lower.wide = dict(zip(placeholders_of(graph), values, strict=True))
         results = lower.run(*[convert(value, torch.float32, dtype) for value in values])
         leaves, structure = torch.utils._pytree.tree_flatten(results)
-        restored = [
-            convert(leaf, dtype, torch.float32)
-            if isinstance(original, fx.Node) and _dtype(original) is torch.float32
-            else leaf
-            for leaf, original in zip(leaves, originals, strict=True)
-        ]
-        return torch.utils._pytree.tree_unflatten(restored, structure)
+        leaves = [restored(leaf, own) for leaf, own in zip(leaves, originals, strict=True)]
+        return torch.utils._pytree.tree_unflatten(leaves, structure)
 
     return trace_to_aten(lowered, inputs)
 

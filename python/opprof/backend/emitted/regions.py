@@ -14,7 +14,6 @@ from opprof.backend.emitted.graphs import (
     may_alias,
     may_write,
     operator_name,
-    results_of,
     trace_to_aten,
 )
 from opprof.backend.emitted.precision import (
@@ -23,7 +22,9 @@ from opprof.backend.emitted.precision import (
     is_scaled,
     narrowed,
     numbers_of,
+    restored,
     saturated,
+    values_of_results,
     why_not_cast,
 )
 
@@ -215,7 +216,7 @@ class Levels(fx.Interpreter):
             if not exact.intersection([node, *node.all_input_nodes])
         }
         self.kept = {node for node in graph.graph.nodes if node not in self.classes}
-        self.originals = [_dtype_of(node) for node in results_of(graph)]
+        self.originals = values_of_results(graph)
 
     def run_node(self, node: fx.Node) -> Any:
         if node.op != "call_function":
@@ -291,16 +292,8 @@ class Levels(fx.Interpreter):
         self.given = {id(value): value for value in values if isinstance(value, torch.Tensor)}
         results = super().run(*values, **options)
         leaves, structure = torch.utils._pytree.tree_flatten(results)
-        restored = [
-            _cast(leaf, torch.float32) if original is torch.float32 else leaf
-            for leaf, original in zip(leaves, self.originals, strict=True)
-        ]
-        return torch.utils._pytree.tree_unflatten(restored, structure)
-
-
-def _dtype_of(node: Any) -> torch.dtype | None:
-    value = node.meta.get("val") if isinstance(node, fx.Node) else None
-    return getattr(value, "dtype", None)
+        leaves = [restored(leaf, own) for leaf, own in zip(leaves, self.originals, strict=True)]
+        return torch.utils._pytree.tree_unflatten(leaves, structure)
 
 
 def without_writes(graph: fx.GraphModule, inputs: Sequence[Any]) -> fx.GraphModule:
