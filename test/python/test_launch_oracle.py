@@ -451,8 +451,17 @@ class Ended(nn.Module):
         return torch.where(x[:, :1] > 0, ended, self.head(x.tanh()).log_softmax(-1))
 
 
+class Factored(nn.Module):
+    """A factorization that a call of its own checks, and gives nothing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        factor = torch.linalg.cholesky(x @ x.mT + torch.eye(4))
+        return torch.cholesky_solve(x, factor).tanh()
+
+
 @pytest.mark.parametrize(
-    "module, shape", [(Stacked, (1, 8)), (Equilibrium, (4, 8)), (Ended, (4, 8))]
+    "module, shape",
+    [(Stacked, (1, 8)), (Equilibrium, (4, 8)), (Ended, (4, 8)), (Factored, (4, 6))],
 )
 def test_what_replaces_inputs_and_loops_is_proven(
     module: type[nn.Module], shape: tuple[int, ...], tmp_path: Path
@@ -870,6 +879,25 @@ def test_what_gives_its_operand_again_is_proven_where_nobody_else_has_it() -> No
     trace.add(Step("", "y", "placeholder", (), torch.randn(3), free=True))
     trace.add(Step("", "other", "aten.relu.default", (3,), x.clone()))
     assert judged(trace, [{0, 4}], "other")[0].verdict is Verdict.UNPROVEN
+
+
+def test_what_only_copies_or_checks_is_proven_by_what_it_was_given() -> None:
+    """Nothing is written that a value could tell."""
+    trace = Trace()
+    x = torch.randn(3)
+    trace.add(Step("", "x", "placeholder", (), x, free=True))
+    trace.add(Step("", "clone", "aten.clone.default", (0,), x.clone(), same=True))
+    trace.add(Step("", "y", "placeholder", (), torch.randn(3), free=True))
+    trace.add(Step("", "gt", "aten.gt.Scalar", (2,), torch.ones(3) > 0))
+    trace.add(Step("", "check", "aten._assert_async.default", (3,), None))
+    assert judged(trace, [{0, 1}], "clone")[0].verdict is Verdict.EXACT
+    assert judged(trace, [{2}], "clone")[0].verdict is Verdict.UNPROVEN
+    assert judged(trace, [{2}], "gt check")[0].verdict is Verdict.EXACT
+    assert judged(trace, [{3}], "check")[0].verdict is Verdict.EXACT
+    # A check of what it was not given, what leads to no check, and what is needed for none.
+    assert judged(trace, [{0, 1}], "gt check")[0].verdict is Verdict.UNPROVEN
+    assert judged(trace, [{2}], "gt")[0].verdict is Verdict.UNPROVEN
+    assert judged(trace, [{3}], "gt check")[0].verdict is Verdict.UNPROVEN
 
 
 def test_sums_that_cancel_are_found_by_what_rounding_leaves() -> None:

@@ -179,8 +179,7 @@ def _judge_run(maps: Mapping[str, Any], run: Observed) -> list[LaunchVerdict]:
         ]
         call = run.calls[calls[position][0]]
         if not any(w.steps for _, member in members for w in member.written):
-            if not call.written and _gives_again(claim, call, claims, run.trace):
-                note = "it leaves what it was given, and its nodes alone give that again"
+            if not call.written and (note := _why_unchanged(claim, call, claims, run.trace)):
                 right = {_label(key): True for key in claim.keys}
                 verdicts.append(_verdict(claim, Verdict.EXACT, note=note, right=right))
                 continue
@@ -283,6 +282,40 @@ def _judge_launch(
     elif surplus:
         kind = Verdict.EXTRA
     return _verdict(claim, kind, missing=names, extra=surplus, note=note, right=right)
+
+
+def _why_unchanged(claim: _Claim, call: Observation, claims: Sequence[_Claim], trace: Trace) -> str:
+    """Why a launch with these nodes changes nothing; empty where that is not proven."""
+    if _gives_again(claim, call, claims, trace):
+        return "it leaves what it was given, and its nodes alone give that again"
+    if _only_copies(claim, call, trace):
+        return "it leaves what it was given, and its nodes only copy"
+    if _only_asserts(claim, call, trace):
+        return "it only checks what it was given"
+    return ""
+
+
+def _only_copies(claim: _Claim, call: Observation, trace: Trace) -> bool:
+    """Whether all nodes of a launch are copies of what it was given."""
+    return bool(claim.keys) and all(
+        trace.steps[number].same and any(number in read for read in call.reads)
+        for key in claim.keys
+        for number in claim.of[key] or [-1]
+    )
+
+
+def _only_asserts(claim: _Claim, call: Observation, trace: Trace) -> bool:
+    """Whether all nodes of a launch are checks, or computed for these alone, of what it was given and of nothing else."""
+    if not all(trace.only_asserts(claim.of[key]) for key in claim.keys):
+        return False
+    held = set().union(*call.reads)
+    checks = [number for number in claim.steps if trace.steps[number].asserts]
+    operands = {operand for number in checks for operand in trace.steps[number].operands}
+    derivation = Derivation(trace, held, claim.steps)
+    if not checks or not all(derivation.possible(operand) for operand in operands):
+        return False
+    used = derivation.needs(operands)[0].union(checks)
+    return not any(used.isdisjoint(claim.of[key]) for key in claim.keys)
 
 
 def _gives_again(claim: _Claim, call: Observation, claims: Sequence[_Claim], trace: Trace) -> bool:
