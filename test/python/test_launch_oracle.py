@@ -1072,6 +1072,65 @@ def test_what_writes_a_part_back_is_of_the_write(tmp_path: Path) -> None:
     assert judged.judged and not judged.wrong
 
 
+class Attended(nn.Module):
+    """Attention by hand, of which a pass makes its own in training: in the records of that, what is not looked up by an identity leads nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(16, 16) for _ in range(3))
+        self.out = nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            part(x).view(2, 6, 2, 8).transpose(1, 2) for part in (self.query, self.key, self.value)
+        )
+        weights = nn.functional.dropout(((q @ k.mT) / 8**0.5).softmax(-1), 0.1)
+        return self.out((weights @ v).transpose(1, 2).reshape(2, 6, 16))
+
+
+def test_products_that_a_pass_made_are_those_of_the_same_projections(tmp_path: Path) -> None:
+    """They had no exported node, so that most of a step's time was of no module."""
+    torch.manual_seed(0)
+    script = ModelScript(tmp_path / "mixed.py", "mixed", Attended(), (torch.randn(2, 6, 16),))
+    run = RunFolder(tmp_path)
+    exported = export_program(script)
+    write_graph_json(run.graph_json, source_of_exported_program(exported, "mixed"))
+    graphs = CompiledGraphs(run)
+    graphs.graph_names[id(exported.graph)] = "mixed"
+    torch._dynamo.reset()
+    patches = {"cpp.simdlen": 1, "aot_inductor.debug_compile": True}
+    with torch._inductor.config.patch(patches), watching_inductor(run.scratch, graphs.keep):
+        torch.compile(module_of(exported))(*script.args).sum().backward()
+        forward, backward = (
+            json.loads(
+                run_tool(
+                    "opprof-translate",
+                    [
+                        *("--inductor-launches", graph.folder / "output_code.py"),
+                        f"--post-grad-graph={graph.folder / 'post_grad.json'}",
+                        f"--graph={run.graph_json}",
+                    ],
+                )
+            )
+            for graph in graphs.compiled
+        )
+    nodes = [node for launch in forward["launches"] for node in launch["nodes"]]
+    ties = {node["name"]: [origin["name"] for origin in node["from"]] for node in nodes}
+    assert ties["bmm_default"] == ["matmul"]
+    assert ties["bmm_default_1"] == ["matmul_1"]
+    # A pass's own name of it is spelled in FX's way.
+    assert ties["sum_dim_int_list"] == ["matmul_1"]
+    confidence = {node["name"]: node.get("from_confidence") for node in nodes}
+    assert confidence["bmm_default"] == confidence["bmm_default_1"] == "medium"
+    # What goes backward is none of the exported products.
+    assert not any(
+        node["from"]
+        for launch in backward["launches"]
+        for node in launch["nodes"]
+        if node["name"].startswith("bmm_default")
+    )
+
+
 class Largest(nn.Module):
     """The places of the largest values, which nothing takes, are the numbers of another node."""
 
