@@ -459,9 +459,27 @@ class Factored(nn.Module):
         return torch.cholesky_solve(x, factor).tanh()
 
 
+class Alone(nn.Module):
+    """Weights of one element, which are one whatever it is (SwiftFormer): what was written over shows in nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.score = nn.Parameter(torch.randn(8, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = ((x @ self.score) * 0.35).softmax(-1)
+        return (weights * x).sum(1)
+
+
 @pytest.mark.parametrize(
     "module, shape",
-    [(Stacked, (1, 8)), (Equilibrium, (4, 8)), (Ended, (4, 8)), (Factored, (4, 6))],
+    [
+        (Stacked, (1, 8)),
+        (Equilibrium, (4, 8)),
+        (Ended, (4, 8)),
+        (Factored, (4, 6)),
+        (Alone, (1, 24, 8)),
+    ],
 )
 def test_what_replaces_inputs_and_loops_is_proven(
     module: type[nn.Module], shape: tuple[int, ...], tmp_path: Path

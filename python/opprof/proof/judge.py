@@ -144,6 +144,7 @@ def judge(maps: Mapping[str, Any], runs: Sequence[Observed]) -> list[LaunchVerdi
 
 
 _NOT_RUN = "it did not run"
+_BLIND = "what it was given does not lead to what it wrote"
 
 
 def _judge_run(maps: Mapping[str, Any], run: Observed) -> list[LaunchVerdict]:
@@ -183,7 +184,15 @@ def _judge_run(maps: Mapping[str, Any], run: Observed) -> list[LaunchVerdict]:
                 right = {_label(key): True for key in claim.keys}
                 verdicts.append(_verdict(claim, Verdict.EXACT, note=note, right=right))
                 continue
-        verdicts.append(_judge_launch(claim, call, members, unknown, run.trace))
+        verdict = _judge_launch(claim, call, members, unknown, run.trace)
+        if verdict.note == _BLIND and call.replaced:
+            # It may have been made of what it wrote over: a softmax of one element is one, whatever that is.
+            given = [(claims[p], run.calls[calls[p][0]].with_replaced()) for p in sorted(group)]
+            again = _judge_launch(claim, call, given, unknown, run.trace)
+            if again.verdict is Verdict.EXACT:
+                again.note = "what it was given shows in nothing that it wrote"
+                verdict = again
+        verdicts.append(verdict)
     return verdicts
 
 
@@ -271,7 +280,7 @@ def _judge_launch(
         return _verdict(
             claim,
             Verdict.UNPROVEN,
-            note="what it was given does not lead to what it wrote",
+            note=_BLIND,
             missing=names,
         )
     surplus = [_label(key) for key in extra]
