@@ -18,7 +18,7 @@ from opprof.commands.launches import VERDICTS, Proof, prove
 from opprof.commands.program import CompiledGraphs, module_of
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.export.inductor import watching_inductor
-from opprof.export.model_script import ModelScript
+from opprof.export.model_script import ModelScript, load_model_script
 from opprof.export.stages import export_program
 from opprof.proof.exported import exported_values, judge_exported
 from opprof.proof.inputs import harness_inputs
@@ -1181,6 +1181,47 @@ def test_what_cannot_be_proven_is_said(compiled: Compiled, tmp_path: Path) -> No
     proof = prove(tmp_path, None)
     assert "holds no post_grad.json" in proof.to_text()
     assert not proof.refuted
+
+
+OWN_OPERATOR = """
+import torch
+from torch import nn
+
+@torch.library.custom_op("opprof_test::thrice", mutates_args=())
+def thrice(x: torch.Tensor) -> torch.Tensor:
+    return x * 3
+
+thrice.register_fake(torch.empty_like)
+
+class Model(nn.Module):
+    def forward(self, x):
+        return thrice(x.sin()).exp()
+
+def get_model_and_input():
+    return Model(), torch.randn(5)
+"""
+
+
+def test_operators_of_a_program_are_those_that_its_script_defines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a mixture of experts of transformers nothing was judged: the process that runs the code knew no operators but PyTorch's."""
+    script, run = tmp_path / "own.py", RunFolder(tmp_path / "run")
+    script.write_text(OWN_OPERATOR)
+    run.path.mkdir()
+    loaded = load_model_script(script)
+    graphs = CompiledGraphs(run)
+    torch._dynamo.reset()
+    with watching_inductor(run.path / "code", graphs.keep), torch.no_grad():
+        torch.compile(loaded.module)(*loaded.args)
+    run.run.write_text(json.dumps({"script": "own.py"}))
+    # The script is where it was made from.
+    monkeypatch.chdir(tmp_path)
+    proof = prove(run.path, None)
+    assert proof.count("exact") == 3, proof.graphs
+    script.unlink()
+    (unproven,) = prove(run.path, None).graphs.values()
+    assert "opprof_test.thrice.default is no operator of PyTorch's own" in unproven["error"]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,35 @@
-"""Judges one compiled graph in a process of its own: `python -m opprof.proof CODE GRAPH MAP` prints verdicts as JSON. Needs PyTorch."""
+"""Judges one compiled graph in a process of its own: `python -m opprof.proof CODE GRAPH MAP [SCRIPT]` prints verdicts as JSON. The script is run
+where the graph has operators that PyTorch does not define. Needs PyTorch."""
 
 import json
 import sys
 from pathlib import Path
 
 from opprof.errors import OpprofError
+from opprof.export.model_script import load_model_script
+from opprof.progress import progress
 from opprof.proof.judge import confidence_shares, judge
 from opprof.proof.observe import observe_all
+from opprof.proof.trace import unknown_operators
+
+
+def _define_operators(graph: Path, script: Path | None) -> None:
+    """Runs the script where that may define operators of the graph that are no operators yet: a library or the program registers its own."""
+    document = json.loads(graph.read_text(encoding="utf-8"))
+    unknown = unknown_operators(document)
+    if unknown and script is not None:
+        progress(f"running {script}, as {unknown[0]} is no operator of PyTorch's own")
+        load_model_script(script)
+        unknown = unknown_operators(document)
+    if unknown:
+        run = f", and running {script} defines none of that name" if script else ""
+        raise OpprofError(f"{unknown[0]} is no operator of PyTorch's own{run}")
 
 
 def main() -> int:
-    code, graph, launches = map(Path, sys.argv[1:4])
+    code, graph, launches, *script = map(Path, sys.argv[1:])
     try:
+        _define_operators(graph, script[0] if script else None)
         runs = observe_all(code, graph)
     except Exception as error:
         # A kernel that fails, a graph that can't be run: nothing is proven, and that is the answer.

@@ -434,6 +434,18 @@ def resolve(target: str, *, missing_ok: bool = False) -> Any:
     return found
 
 
+def unknown_operators(document: Mapping[str, Any]) -> list[str]:
+    """Targets of the document's nodes that nothing here defines."""
+    resolve.cache_clear()
+    targets = {
+        entry["target"]
+        for graph in document["graphs"]
+        for entry in graph["nodes"]
+        if entry["op"] == "call_function" and not entry["target"].startswith("higher_order.")
+    }
+    return sorted(target for target in targets if resolve(target, missing_ok=True) is None)
+
+
 def _is_random(target: str) -> bool:
     tags = getattr(resolve(target, missing_ok=True), "tags", ())
     return torch.Tag.nondeterministic_seeded in tags
