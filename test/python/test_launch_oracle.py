@@ -243,6 +243,19 @@ class Packed(nn.Module):
         return x @ torch.stack([low, high], -1).flatten(1).to(x.dtype).t()
 
 
+class Unmasked(nn.Module):
+    """Scores that are masked by ones, of which an index chooses as many ones (BigBird): what is added is nothing, wherever it is taken from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.after = nn.Linear(8, 6, bias=False), nn.Linear(6, 5, bias=False)
+        self.register_buffer("chosen", torch.tensor([[3, 0, 2, 1, 5, 4]]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask = torch.ones(1, 7).gather(1, self.chosen)
+        return self.after(self.before(x) * 0.3 + (1.0 - mask) * -10000.0)
+
+
 class Routed(nn.Module):
     """Experts that are counted: a kernel checks their numbers, the next one divides the sums that another made."""
 
@@ -423,6 +436,7 @@ def test_a_right_map_is_proven(compiled: Compiled) -> None:
         (EqualMasks, (1, 6, 8)),
         (Choices, (8, 6)),
         (Packed, (3, 8)),
+        (Unmasked, (2, 4, 8)),
         (Routed, (10, 8)),
         (Apart, (6, 5)),
     ],
