@@ -18,7 +18,7 @@ from opprof.commands.launches import VERDICTS, Proof, prove
 from opprof.commands.program import CompiledGraphs, module_of
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
 from opprof.export.inductor import watching_inductor
-from opprof.export.model_script import ModelScript
+from opprof.export.model_script import ModelScript, load_model_script
 from opprof.export.stages import export_program
 from opprof.proof.exported import exported_values, judge_exported
 from opprof.proof.inputs import harness_inputs
@@ -243,6 +243,19 @@ class Packed(nn.Module):
         return x @ torch.stack([low, high], -1).flatten(1).to(x.dtype).t()
 
 
+class Unmasked(nn.Module):
+    """Scores that are masked by ones, of which an index chooses as many ones (BigBird): what is added is nothing, wherever it is taken from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.after = nn.Linear(8, 6, bias=False), nn.Linear(6, 5, bias=False)
+        self.register_buffer("chosen", torch.tensor([[3, 0, 2, 1, 5, 4]]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        mask = torch.ones(1, 7).gather(1, self.chosen)
+        return self.after(self.before(x) * 0.3 + (1.0 - mask) * -10000.0)
+
+
 class Routed(nn.Module):
     """Experts that are counted: a kernel checks their numbers, the next one divides the sums that another made."""
 
@@ -423,6 +436,7 @@ def test_a_right_map_is_proven(compiled: Compiled) -> None:
         (EqualMasks, (1, 6, 8)),
         (Choices, (8, 6)),
         (Packed, (3, 8)),
+        (Unmasked, (2, 4, 8)),
         (Routed, (10, 8)),
         (Apart, (6, 5)),
     ],
@@ -451,8 +465,35 @@ class Ended(nn.Module):
         return torch.where(x[:, :1] > 0, ended, self.head(x.tanh()).log_softmax(-1))
 
 
+class Factored(nn.Module):
+    """A factorization that a call of its own checks, and gives nothing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        factor = torch.linalg.cholesky(x @ x.mT + torch.eye(4))
+        return torch.cholesky_solve(x, factor).tanh()
+
+
+class Alone(nn.Module):
+    """Weights of one element, which are one whatever it is (SwiftFormer): what was written over shows in nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.score = nn.Parameter(torch.randn(8, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        weights = ((x @ self.score) * 0.35).softmax(-1)
+        return (weights * x).sum(1)
+
+
 @pytest.mark.parametrize(
-    "module, shape", [(Stacked, (1, 8)), (Equilibrium, (4, 8)), (Ended, (4, 8))]
+    "module, shape",
+    [
+        (Stacked, (1, 8)),
+        (Equilibrium, (4, 8)),
+        (Ended, (4, 8)),
+        (Factored, (4, 6)),
+        (Alone, (1, 24, 8)),
+    ],
 )
 def test_what_replaces_inputs_and_loops_is_proven(
     module: type[nn.Module], shape: tuple[int, ...], tmp_path: Path
@@ -872,6 +913,25 @@ def test_what_gives_its_operand_again_is_proven_where_nobody_else_has_it() -> No
     assert judged(trace, [{0, 4}], "other")[0].verdict is Verdict.UNPROVEN
 
 
+def test_what_only_copies_or_checks_is_proven_by_what_it_was_given() -> None:
+    """Nothing is written that a value could tell."""
+    trace = Trace()
+    x = torch.randn(3)
+    trace.add(Step("", "x", "placeholder", (), x, free=True))
+    trace.add(Step("", "clone", "aten.clone.default", (0,), x.clone(), same=True))
+    trace.add(Step("", "y", "placeholder", (), torch.randn(3), free=True))
+    trace.add(Step("", "gt", "aten.gt.Scalar", (2,), torch.ones(3) > 0))
+    trace.add(Step("", "check", "aten._assert_async.default", (3,), None))
+    assert judged(trace, [{0, 1}], "clone")[0].verdict is Verdict.EXACT
+    assert judged(trace, [{2}], "clone")[0].verdict is Verdict.UNPROVEN
+    assert judged(trace, [{2}], "gt check")[0].verdict is Verdict.EXACT
+    assert judged(trace, [{3}], "check")[0].verdict is Verdict.EXACT
+    # A check of what it was not given, what leads to no check, and what is needed for none.
+    assert judged(trace, [{0, 1}], "gt check")[0].verdict is Verdict.UNPROVEN
+    assert judged(trace, [{2}], "gt")[0].verdict is Verdict.UNPROVEN
+    assert judged(trace, [{3}], "gt check")[0].verdict is Verdict.UNPROVEN
+
+
 def test_sums_that_cancel_are_found_by_what_rounding_leaves() -> None:
     trace = Trace()
     terms = torch.randn(64, 8)
@@ -1044,6 +1104,65 @@ def test_what_writes_a_part_back_is_of_the_write(tmp_path: Path) -> None:
     assert judged.judged and not judged.wrong
 
 
+class Attended(nn.Module):
+    """Attention by hand, of which a pass makes its own in training: in the records of that, what is not looked up by an identity leads nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(16, 16) for _ in range(3))
+        self.out = nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            part(x).view(2, 6, 2, 8).transpose(1, 2) for part in (self.query, self.key, self.value)
+        )
+        weights = nn.functional.dropout(((q @ k.mT) / 8**0.5).softmax(-1), 0.1)
+        return self.out((weights @ v).transpose(1, 2).reshape(2, 6, 16))
+
+
+def test_products_that_a_pass_made_are_those_of_the_same_projections(tmp_path: Path) -> None:
+    """They had no exported node, so that most of a step's time was of no module."""
+    torch.manual_seed(0)
+    script = ModelScript(tmp_path / "mixed.py", "mixed", Attended(), (torch.randn(2, 6, 16),))
+    run = RunFolder(tmp_path)
+    exported = export_program(script)
+    write_graph_json(run.graph_json, source_of_exported_program(exported, "mixed"))
+    graphs = CompiledGraphs(run)
+    graphs.graph_names[id(exported.graph)] = "mixed"
+    torch._dynamo.reset()
+    patches = {"cpp.simdlen": 1, "aot_inductor.debug_compile": True}
+    with torch._inductor.config.patch(patches), watching_inductor(run.scratch, graphs.keep):
+        torch.compile(module_of(exported))(*script.args).sum().backward()
+        forward, backward = (
+            json.loads(
+                run_tool(
+                    "opprof-translate",
+                    [
+                        *("--inductor-launches", graph.folder / "output_code.py"),
+                        f"--post-grad-graph={graph.folder / 'post_grad.json'}",
+                        f"--graph={run.graph_json}",
+                    ],
+                )
+            )
+            for graph in graphs.compiled
+        )
+    nodes = [node for launch in forward["launches"] for node in launch["nodes"]]
+    ties = {node["name"]: [origin["name"] for origin in node["from"]] for node in nodes}
+    assert ties["bmm_default"] == ["matmul"]
+    assert ties["bmm_default_1"] == ["matmul_1"]
+    # A pass's own name of it is spelled in FX's way.
+    assert ties["sum_dim_int_list"] == ["matmul_1"]
+    confidence = {node["name"]: node.get("from_confidence") for node in nodes}
+    assert confidence["bmm_default"] == confidence["bmm_default_1"] == "medium"
+    # What goes backward is none of the exported products.
+    assert not any(
+        node["from"]
+        for launch in backward["launches"]
+        for node in launch["nodes"]
+        if node["name"].startswith("bmm_default")
+    )
+
+
 class Largest(nn.Module):
     """The places of the largest values, which nothing takes, are the numbers of another node."""
 
@@ -1076,6 +1195,47 @@ def test_what_cannot_be_proven_is_said(compiled: Compiled, tmp_path: Path) -> No
     proof = prove(tmp_path, None)
     assert "holds no post_grad.json" in proof.to_text()
     assert not proof.refuted
+
+
+OWN_OPERATOR = """
+import torch
+from torch import nn
+
+@torch.library.custom_op("opprof_test::thrice", mutates_args=())
+def thrice(x: torch.Tensor) -> torch.Tensor:
+    return x * 3
+
+thrice.register_fake(torch.empty_like)
+
+class Model(nn.Module):
+    def forward(self, x):
+        return thrice(x.sin()).exp()
+
+def get_model_and_input():
+    return Model(), torch.randn(5)
+"""
+
+
+def test_operators_of_a_program_are_those_that_its_script_defines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a mixture of experts of transformers nothing was judged: the process that runs the code knew no operators but PyTorch's."""
+    script, run = tmp_path / "own.py", RunFolder(tmp_path / "run")
+    script.write_text(OWN_OPERATOR)
+    run.path.mkdir()
+    loaded = load_model_script(script)
+    graphs = CompiledGraphs(run)
+    torch._dynamo.reset()
+    with watching_inductor(run.path / "code", graphs.keep), torch.no_grad():
+        torch.compile(loaded.module)(*loaded.args)
+    run.run.write_text(json.dumps({"script": "own.py"}))
+    # The script is where it was made from.
+    monkeypatch.chdir(tmp_path)
+    proof = prove(run.path, None)
+    assert proof.count("exact") == 3, proof.graphs
+    script.unlink()
+    (unproven,) = prove(run.path, None).graphs.values()
+    assert "opprof_test.thrice.default is no operator of PyTorch's own" in unproven["error"]
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,8 @@ private:
   bool isUnrecorded(const GraphNode &record) const;
   std::optional<uint32_t> findPurpose(uint32_t at) const;
   std::optional<uint32_t> findWrite(uint32_t at) const;
+  std::optional<uint32_t> findProduct(uint32_t at);
+  void tieProducts();
   void refer(LaunchNode &node, const GraphView &graph, uint32_t place);
   void count(const LaunchNode &node);
   void setStack(LaunchNode &node);
@@ -60,6 +62,9 @@ private:
   /// though not all of these can be made of them.
   StringSet<> misrecorded;
   AlignedGraphs structure;
+  /// By products that a pass made: the exported ones that have the same
+  /// products before them. None before any was asked for.
+  std::optional<DenseMap<uint32_t, uint32_t>> products;
   StringSet<> counted;
   std::map<std::vector<std::string>, uint32_t> stacks;
   /// Of the node that is being added.
@@ -84,9 +89,13 @@ static const GraphNode &findStored(const GraphView &graph,
 static bool isMadeByPass(const GraphNode &node) {
   auto [rest, overload] = StringRef(node.target).rsplit('.');
   StringRef name = StringRef(node.name).rtrim("0123456789");
-  name.consume_back("_");
-  return name.equals_insensitive(
-      (opFamily(node.target) + "_" + overload).str());
+  // FX spells "sum_dim_int_list" of "dim_IntList".
+  auto spell = [](StringRef text) {
+    std::string letters = text.lower();
+    llvm::erase(letters, '_');
+    return letters;
+  };
+  return spell(name) == spell((opFamily(node.target) + "_" + overload).str());
 }
 
 LaunchAligner::LaunchAligner(LaunchMap &map, const AlignmentSources &sources)
@@ -241,6 +250,106 @@ std::optional<uint32_t> LaunchAligner::findWrite(uint32_t at) const {
   return std::nullopt;
 }
 
+namespace {
+/// The nearest products that a value is made of, as exported nodes; none where
+/// one is not known, or there are many.
+using NearestProducts = std::optional<SmallVector<uint32_t, 4>>;
+} // namespace
+
+static bool isProduct(const GraphNode &node) {
+  return node.op == GraphNode::Call &&
+         getWorkKind(node.target) == WorkKind::Matrix;
+}
+
+/// Of a node's operands. `before`: of each earlier node; `origins`: of earlier
+/// products, the exported ones that they are.
+static NearestProducts
+nearestProducts(const GraphView &graph, const GraphNode &node,
+                ArrayRef<NearestProducts> before,
+                const DenseMap<uint32_t, uint32_t> &origins) {
+  constexpr size_t kMany = 8;
+  SmallVector<uint32_t, 4> nearest;
+  for (uint32_t operand : node.operands) {
+    if (isProduct(graph.nodes[operand])) {
+      auto origin = origins.find(operand);
+      if (origin == origins.end())
+        return std::nullopt;
+      nearest.push_back(origin->second);
+      continue;
+    }
+    // What is defined later closes no circle.
+    if (operand >= before.size() || !before[operand])
+      return std::nullopt;
+    nearest.append(*before[operand]);
+  }
+  llvm::sort(nearest);
+  nearest.erase(llvm::unique(nearest), nearest.end());
+  if (nearest.size() > kMany)
+    return std::nullopt;
+  return nearest;
+}
+
+/// Scores and what they weigh are products of projections that have records,
+/// which tells them apart although the pattern's own lead nowhere. What goes
+/// backward has no exported product.
+void LaunchAligner::tieProducts() {
+  products.emplace();
+  if (any_of(base->nodes, [](const GraphNode &node) {
+        return node.op == GraphNode::Placeholder &&
+               StringRef(node.name).starts_with("tangents_");
+      }))
+    return;
+  // By the products before them: the exported product, or none where several
+  // have the same.
+  std::map<SmallVector<uint32_t, 4>, std::optional<uint32_t>> known;
+  std::vector<NearestProducts> before;
+  DenseMap<uint32_t, uint32_t> origins;
+  for (auto [i, node] : enumerate(exported->nodes)) {
+    before.push_back(nearestProducts(*exported, node, before, origins));
+    if (!isProduct(node))
+      continue;
+    origins[i] = i;
+    if (before.back() && !before.back()->empty())
+      if (auto [it, isNew] = known.try_emplace(*before.back(), i); !isNew)
+        it->second.reset();
+  }
+  before.clear();
+  origins.clear();
+  for (auto [i, node] : enumerate(base->nodes)) {
+    before.push_back(nearestProducts(*base, node, before, origins));
+    std::optional<uint32_t> found =
+        isProduct(node) ? recorded->find(node.name) : std::nullopt;
+    if (!found)
+      continue;
+    for (const auto &[graph, name] : recorded->nodes[*found].from)
+      if (graph == exported->name)
+        if (std::optional<uint32_t> origin = exported->find(name))
+          origins.try_emplace(i, *origin);
+    if (origins.contains(i) || !before.back())
+      continue;
+    auto it = known.find(*before.back());
+    if (it == known.end() || !it->second)
+      continue;
+    const GraphNode &whole = exported->nodes[*it->second];
+    bool isAsLarge = node.results.size() == 1 && whole.results.size() == 1 &&
+                     node.results[0].elements() &&
+                     node.results[0].elements() == whole.results[0].elements();
+    if (!isAsLarge || !decomposesInto(canonicalOperator(opFamily(whole.target)),
+                                      canonicalOperator(opFamily(node.target))))
+      continue;
+    origins[i] = *it->second;
+    products->insert({uint32_t(i), *it->second});
+  }
+}
+
+/// The exported product that one which a pass made is.
+std::optional<uint32_t> LaunchAligner::findProduct(uint32_t at) {
+  if (!products)
+    tieProducts();
+  auto it = products->find(at);
+  return it == products->end() ? std::nullopt : std::optional(it->second);
+}
+
 /// Adds an exported node to those that `node` was made from. Module and line
 /// are those of the first one that computes.
 void LaunchAligner::refer(LaunchNode &node, const GraphView &graph,
@@ -324,9 +433,10 @@ void LaunchAligner::addUnrecorded(LaunchNode &node, uint32_t at) {
   if (main.ties[at].confidence == Confidence::High && !own.operands.empty())
     return addTie(node, main, main.ties[at]);
   // A part that is put back is of no one who reads the whole.
-  if (getWorkKind(own.target) == WorkKind::Matrix || writesPart(own))
+  if (writesPart(own))
     return;
-  if (std::optional<uint32_t> purpose = findPurpose(at)) {
+  if (std::optional<uint32_t> purpose =
+          isProduct(own) ? findProduct(at) : findPurpose(at)) {
     refer(node, *exported, *purpose);
     node.fromConfidence = Confidence::Medium;
   }

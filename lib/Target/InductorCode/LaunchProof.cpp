@@ -1,6 +1,7 @@
 // Proves which nodes a launch computes: runs the kernel's body and the graph on
 // the same made-up values, and compares a call's arguments with a node's.
 
+#include "AlignmentOperators.h"
 #include "GraphRun.h"
 #include "KernelRun.h"
 #include "LaunchJoiner.h"
@@ -15,6 +16,21 @@ using namespace opprof::launch;
 /// So many nodes after what a launch reads are tried.
 static constexpr size_t kMaxReachable = 1200;
 static constexpr size_t kMaxCone = 20'000;
+
+/// The operands whose elements tell the node's: of one value that fills all of
+/// a tensor, no index makes another.
+static ArrayRef<uint32_t> tellingOperands(uint32_t at,
+                                          const IndexedGraph &graph) {
+  ArrayRef<uint32_t> operands = graph.valueOperands(at);
+  bool isTaken = StringSwitch<bool>(graph.family[at])
+                     .Cases({"gather", "index", "index_select"}, true)
+                     .Case("_unsafe_index", true)
+                     .Default(false);
+  return isTaken && !operands.empty() &&
+                 makesConstant(graph[graph.root[operands.front()]])
+             ? operands.take_front()
+             : operands;
+}
 
 /// The node, and everything that it is computed from, back to what is read.
 /// False where it needs a value that is not.
@@ -42,7 +58,7 @@ bool Joiner::collectCone(uint32_t start, const IndexedGraph &graph,
     proof.passed.insert(at);
     if (node.target != "operator.getitem" && !graph.isView(at))
       proof.nodes.insert(at);
-    for (uint32_t operand : graph.valueOperands(at))
+    for (uint32_t operand : tellingOperands(at, graph))
       if (seen.insert(operand).second)
         work.push_back(operand);
   }

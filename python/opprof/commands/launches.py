@@ -12,7 +12,7 @@ from typing import Any
 
 from opprof.errors import OpprofError
 from opprof.progress import progress
-from opprof.run_folder import OUTPUT_CODE, POST_GRAD, code_folders
+from opprof.run_folder import OUTPUT_CODE, POST_GRAD, RunFolder, code_folders
 from opprof.tools import run_driver
 
 
@@ -135,6 +135,7 @@ def prove(directory: Path, graph: Path | None) -> Proof:
         for document in json.loads(launches_text(directory, graph, as_json=True))
     }
     proof = Proof()
+    script = _script_of(directory)
     for name, folder in folders.items():
         if not (folder / POST_GRAD).is_file():
             proof.graphs[name] = {
@@ -142,11 +143,18 @@ def prove(directory: Path, graph: Path | None) -> Proof:
             }
             continue
         progress(f"running {folder / OUTPUT_CODE} and its graph")
-        proof.graphs[name] = _prove_one(folder, maps[name])
+        proof.graphs[name] = _prove_one(folder, maps[name], script)
     return proof
 
 
-def _prove_one(folder: Path, launch_map: dict[str, Any]) -> dict[str, Any]:
+def _script_of(directory: Path) -> Path | None:
+    """The script that a run folder was made of, where it still lies there."""
+    run = RunFolder(directory)
+    script = Path(str(run.read_run().get("script", ""))) if run.run.is_file() else Path()
+    return script if script.suffix == ".py" and script.is_file() else None
+
+
+def _prove_one(folder: Path, launch_map: dict[str, Any], script: Path | None) -> dict[str, Any]:
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(launch_map, file)
         file.flush()
@@ -155,6 +163,7 @@ def _prove_one(folder: Path, launch_map: dict[str, Any]) -> dict[str, Any]:
                 *(sys.executable, "-m", "opprof.proof"),
                 *(str(folder / OUTPUT_CODE), str(folder / POST_GRAD), file.name),
                 str(os.getpid()),
+                *([str(script)] if script else []),
             ],
             capture_output=True,
             encoding="utf-8",

@@ -1,6 +1,7 @@
-"""Judges one compiled graph in a process of its own: `python -m opprof.proof CODE GRAPH MAP PARENT` prints verdicts as JSON.
+"""Judges one compiled graph in a process of its own: `python -m opprof.proof CODE GRAPH MAP PARENT [SCRIPT]` prints verdicts as JSON.
 
-It ends with the process PARENT, which began it. Needs PyTorch.
+It ends with the process PARENT, which began it. The script is run where the graph has operators that PyTorch does not define.
+Needs PyTorch.
 """
 
 import json
@@ -8,17 +9,36 @@ import sys
 from pathlib import Path
 
 from opprof.errors import OpprofError
+from opprof.progress import progress
 from opprof.tools import end_with
+
+
+def _define_operators(graph: Path, script: Path | None) -> None:
+    """Runs the script where that may define operators of the graph that are no operators yet: a library or the program registers its own."""
+    from opprof.export.model_script import load_model_script
+    from opprof.proof.trace import unknown_operators
+
+    document = json.loads(graph.read_text(encoding="utf-8"))
+    unknown = unknown_operators(document)
+    if unknown and script is not None:
+        progress(f"running {script}, as {unknown[0]} is no operator of PyTorch's own")
+        load_model_script(script)
+        unknown = unknown_operators(document)
+    if unknown:
+        run = f", and running {script} defines none of that name" if script else ""
+        raise OpprofError(f"{unknown[0]} is no operator of PyTorch's own{run}")
 
 
 def main() -> int:
     code, graph, launches = map(Path, sys.argv[1:4])
+    script = Path(sys.argv[5]) if len(sys.argv) > 5 else None
     end_with(int(sys.argv[4]))
     # PyTorch takes seconds to load, in which the command may be killed too.
     from opprof.proof.judge import confidence_shares, judge
     from opprof.proof.observe import observe_all
 
     try:
+        _define_operators(graph, script)
         runs = observe_all(code, graph)
     except Exception as error:
         # A kernel that fails, a graph that can't be run: nothing is proven, and that is the answer.

@@ -144,6 +144,7 @@ def judge(maps: Mapping[str, Any], runs: Sequence[Observed]) -> list[LaunchVerdi
 
 
 _NOT_RUN = "it did not run"
+_BLIND = "what it was given does not lead to what it wrote"
 
 
 def _judge_run(maps: Mapping[str, Any], run: Observed) -> list[LaunchVerdict]:
@@ -179,12 +180,19 @@ def _judge_run(maps: Mapping[str, Any], run: Observed) -> list[LaunchVerdict]:
         ]
         call = run.calls[calls[position][0]]
         if not any(w.steps for _, member in members for w in member.written):
-            if not call.written and _gives_again(claim, call, claims, run.trace):
-                note = "it leaves what it was given, and its nodes alone give that again"
+            if not call.written and (note := _why_unchanged(claim, call, claims, run.trace)):
                 right = {_label(key): True for key in claim.keys}
                 verdicts.append(_verdict(claim, Verdict.EXACT, note=note, right=right))
                 continue
-        verdicts.append(_judge_launch(claim, call, members, unknown, run.trace))
+        verdict = _judge_launch(claim, call, members, unknown, run.trace)
+        if verdict.note == _BLIND and call.replaced:
+            # It may have been made of what it wrote over: a softmax of one element is one, whatever that is.
+            given = [(claims[p], run.calls[calls[p][0]].with_replaced()) for p in sorted(group)]
+            again = _judge_launch(claim, call, given, unknown, run.trace)
+            if again.verdict is Verdict.EXACT:
+                again.note = "what it was given shows in nothing that it wrote"
+                verdict = again
+        verdicts.append(verdict)
     return verdicts
 
 
@@ -272,7 +280,7 @@ def _judge_launch(
         return _verdict(
             claim,
             Verdict.UNPROVEN,
-            note="what it was given does not lead to what it wrote",
+            note=_BLIND,
             missing=names,
         )
     surplus = [_label(key) for key in extra]
@@ -283,6 +291,40 @@ def _judge_launch(
     elif surplus:
         kind = Verdict.EXTRA
     return _verdict(claim, kind, missing=names, extra=surplus, note=note, right=right)
+
+
+def _why_unchanged(claim: _Claim, call: Observation, claims: Sequence[_Claim], trace: Trace) -> str:
+    """Why a launch with these nodes changes nothing; empty where that is not proven."""
+    if _gives_again(claim, call, claims, trace):
+        return "it leaves what it was given, and its nodes alone give that again"
+    if _only_copies(claim, call, trace):
+        return "it leaves what it was given, and its nodes only copy"
+    if _only_asserts(claim, call, trace):
+        return "it only checks what it was given"
+    return ""
+
+
+def _only_copies(claim: _Claim, call: Observation, trace: Trace) -> bool:
+    """Whether all nodes of a launch are copies of what it was given."""
+    return bool(claim.keys) and all(
+        trace.steps[number].same and any(number in read for read in call.reads)
+        for key in claim.keys
+        for number in claim.of[key] or [-1]
+    )
+
+
+def _only_asserts(claim: _Claim, call: Observation, trace: Trace) -> bool:
+    """Whether all nodes of a launch are checks, or computed for these alone, of what it was given and of nothing else."""
+    if not all(trace.only_asserts(claim.of[key]) for key in claim.keys):
+        return False
+    held = set().union(*call.reads)
+    checks = [number for number in claim.steps if trace.steps[number].asserts]
+    operands = {operand for number in checks for operand in trace.steps[number].operands}
+    derivation = Derivation(trace, held, claim.steps)
+    if not checks or not all(derivation.possible(operand) for operand in operands):
+        return False
+    used = derivation.needs(operands)[0].union(checks)
+    return not any(used.isdisjoint(claim.of[key]) for key in claim.keys)
 
 
 def _gives_again(claim: _Claim, call: Observation, claims: Sequence[_Claim], trace: Trace) -> bool:

@@ -3,7 +3,7 @@
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,17 @@ class Observation:
     written: list[Written] = field(default_factory=list)
     #: Earlier observations that left a value of no node, which this one was given.
     unknown_from: set[int] = field(default_factory=set)
+    #: Of each value that was written over, and shows in nothing that was written: the steps whose value it is.
+    replaced: list[frozenset[int]] = field(default_factory=list)
 
     @property
     def held(self) -> set[int]:
         """Steps whose value went in."""
         return set().union(*self.reads)
+
+    def with_replaced(self) -> "Observation":
+        """The same, with what was written over among what went in."""
+        return replace(self, reads=[*self.reads, *self.replaced])
 
 
 @dataclass
@@ -72,6 +78,7 @@ class Observed:
                     "reads": [sorted(steps) for steps in call.reads],
                     "written": [[w.name, sorted(w.steps)] for w in call.written],
                     "unknown_from": sorted(call.unknown_from),
+                    "replaced": [sorted(steps) for steps in call.replaced],
                 }
                 for call in self.calls
             ],
@@ -97,6 +104,7 @@ class Observed:
                 [frozenset(steps) for steps in call["reads"]],
                 [Written(name, frozenset(steps)) for name, steps in call["written"]],
                 set(call["unknown_from"]),
+                [frozenset(steps) for steps in call.get("replaced", ())],
             )
             for call in document["calls"]
         ]
@@ -136,6 +144,9 @@ class _Observer:
                     call.reads.append(earlier)
                 else:
                     call.unknown_from.add(writer)
+        for gone in execution.replaced:
+            if known := self.index.find(gone.value):
+                call.replaced.append(known)
         for write in execution.writes:
             steps = self.index.find(write.value, ordered=not write.part)
             # A part of what it completes: of a tensor whose other parts were written before.

@@ -56,6 +56,8 @@ class Execution:
     holds: list[Tensor] = field(default_factory=list)
     #: What storages that were written in part held before: it is in what they hold now.
     beneath: list[Tensor] = field(default_factory=list)
+    #: What was there before, was written over, and shows in nothing that was written: scratch, or what a kernel takes a constant of.
+    replaced: list[Tensor] = field(default_factory=list)
 
 
 def _storage(tensor: torch.Tensor) -> int:
@@ -224,6 +226,8 @@ class Recorder:
             # All of an input may be replaced, part by part, by what is put into it: it is no node's value that could be had otherwise.
             if storage not in unread or (storage in self.given and storage in before):
                 execution.reads.append(earlier)
+            elif storage in self.written:
+                execution.replaced.append(earlier)
             if storage in self.written and storage in written and not written[storage].all():
                 execution.beneath.append(earlier)
         for storage, mask in written.items():

@@ -38,7 +38,10 @@ _SAME_VALUE = {
     *("aten._to_copy", "prims.convert_element_type", "prims.inductor_force_stride_order"),
     *("prims.device_put", "inductor.accumulate_grad_"),
 }
-_ASSERTIONS = {"aten._assert_async", "aten._assert_scalar", "aten._functional_assert_async"}
+_ASSERTIONS = {
+    *("aten._assert_async", "aten._assert_scalar", "aten._functional_assert_async"),
+    "aten._linalg_check_errors",
+}
 #: Operators that take nothing but its sizes of an argument: by the argument's place.
 _SIZES_ONLY = {"aten.avg_pool2d_backward": 1, "aten.avg_pool3d_backward": 1}
 #: Operators that are views although their schema doesn't say so, and what a launch reads as a number.
@@ -73,6 +76,11 @@ class Step:
     def computes_nothing(self) -> bool:
         """Costs a launch nothing to have, with or without being named."""
         return self.free or self.same or self.constant
+
+    @property
+    def asserts(self) -> bool:
+        """Checks what it was given, and gives nothing."""
+        return self.operator in _ASSERTIONS
 
     @property
     def operator(self) -> str:
@@ -123,11 +131,10 @@ class Trace:
         found: set[int] = set()
         for number in reversed(range(len(self.steps))):
             step = self.steps[number]
-            asserts = step.operator in _ASSERTIONS
             only_asserted = number in users and found.issuperset(users[number])
             # What is checked and returned, too, is stored for whoever takes it.
             only_asserted = only_asserted and number not in self.results
-            if asserts or (only_asserted and not step.is_input):
+            if step.asserts or (only_asserted and not step.is_input):
                 found.add(number)
         return frozenset(found)
 
@@ -234,6 +241,9 @@ class GraphRunner:
             step.value = torch.randint(low, high, [args[0]], device=args[1])
         else:
             self._call(step, entry, args, kwargs, bound)
+        if target == "higher_order.with_effects":
+            # A token says in which order what it names has its effects.
+            step.target = entry["args"][1]["op"]
         self._classify(step)
         return _Bound(step.value, self.trace.add(step))
 
@@ -422,6 +432,18 @@ def resolve(target: str, *, missing_ok: bool = False) -> Any:
     if found is None and not missing_ok:
         raise OpprofError(f"{target} is not an operator of this PyTorch")
     return found
+
+
+def unknown_operators(document: Mapping[str, Any]) -> list[str]:
+    """Targets of the document's nodes that nothing here defines."""
+    resolve.cache_clear()
+    targets = {
+        entry["target"]
+        for graph in document["graphs"]
+        for entry in graph["nodes"]
+        if entry["op"] == "call_function" and not entry["target"].startswith("higher_order.")
+    }
+    return sorted(target for target in targets if resolve(target, missing_ok=True) is None)
 
 
 def _is_random(target: str) -> bool:
