@@ -218,6 +218,39 @@ def test_backward_of_checkpoints_double_backward_and_functions_of_the_program(
     assert (again["source"], again["module"]) == (f"{program}:22", "Sequential.0")
 
 
+def test_operators_in_functions_of_the_programs_have_sizes_and_lines(tmp_path: Path) -> None:
+    """Of what Inductor compiled too: its own file is nobody's line, and what traces the program is none of its work."""
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "class Product(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, a, b):\n"
+        "        return a.mm(b)\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, g):\n"
+        "        return g, g\n"
+        "net = torch.nn.Linear(24, 24)\n"
+        "call = torch.compile(net, dynamic=False)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), 0.1)\n"
+        "square = torch.randn(24, 24, requires_grad=True)\n"
+        "for step in range(8):\n"
+        "    x = torch.randn(24 if step < 5 else 48, 24)\n"
+        "    loss = call(x).sum() + Product.apply(square, square).sum()\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n",
+    )
+    profile = observe(tmp_path / "run", program)
+    sized = {operator["name"] for operator in profile["operators"] if operator.get("input_dims")}
+    assert {"aten::mm", "aten::addmm"} <= sized
+    assert {k["source"].rpartition(":")[0] for k in profile["kernels"] if "source" in k} == {
+        str(program)
+    }
+    # The step that compiles for another size is a step like the others, and pays for it.
+    assert [step["phase"] for step in profile["steps"]][1:] == ["steady"] * 7
+    assert named(profile)["recompilation"] == f"{program}:15"
+
+
 def test_what_lies_where_another_one_did_is_not_taken_for_it(tmp_path: Path) -> None:
     """Optimizers one after the other, whose groups reuse addresses, and a module made anew in each round."""
     program = write(
