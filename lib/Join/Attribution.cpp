@@ -636,6 +636,8 @@ void Attributor::addHostKernels() {
     const Join &join = calls.of(place);
     if (!join.launch.valid() && computesNothing(op.name))
       continue;
+    if (host.isCompiling(place))
+      continue;
     if (leaveOut(op.startNs, op.durationNs))
       continue;
     Activity &activity = profile->kernels.emplace_back();
