@@ -470,6 +470,32 @@ def test_forks_have_files_of_their_own(tmp_path: Path) -> None:
     assert sources == [f"{program}:3"] * 2
 
 
+def test_what_a_program_starts_is_shown_where_that_does_the_work(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "import torch.multiprocessing as mp\n"
+        "def train(rank, weight):\n"
+        "    for _ in range(100 * rank):\n"
+        "        weight.tanh().sin().cos()\n"
+        "if __name__ == '__main__':\n"
+        "    weight = torch.ones(8).share_memory_()\n"
+        "    for rank in (1, 4):\n"
+        "        process = mp.get_context('spawn').Process(target=train, args=(rank, weight))\n"
+        "        process.start()\n"
+        "        process.join()\n",
+    )
+    done = opprof("run", "-o", tmp_path / "run", program)
+    assert done.returncode == 0, done.stderr
+    profiles = [json.loads(file.read_text()) for file in (tmp_path / "run").glob("profile*")]
+    # No process of a folder is its run where others did what it is for.
+    assert len(profiles) == 3 and not (tmp_path / "run" / "profile.opprof.json").exists()
+    most = max(profiles, key=lambda profile: len(profile["kernels"]))
+    process = most["sources"][0]["process"]
+    assert f"by opprof observer, process {process}\n" in done.stderr
+    assert f"\nprocess {process}: " not in done.stderr
+
+
 def test_the_type_of_a_product_is_the_one_that_autocast_casts_to(tmp_path: Path) -> None:
     program = write(
         tmp_path,
