@@ -636,6 +636,8 @@ void Attributor::addHostKernels() {
     const Join &join = calls.of(place);
     if (!join.launch.valid() && computesNothing(op.name))
       continue;
+    if (host.isCompiling(place))
+      continue;
     if (leaveOut(op.startNs, op.durationNs))
       continue;
     Activity &activity = profile->kernels.emplace_back();
@@ -912,6 +914,12 @@ void Attributor::addNotes() {
         "recorded, or the device was not recorded (torch.profiler: "
         "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]; nsys: "
         "--trace=cuda,nvtx)");
+  if (trace.kind == "kineto" && trace.activities.empty() &&
+      trace.runtimeCalls.empty() && llvm::none_of(trace.hostOps, isOperator))
+    profile->notes.push_back(
+        "nor does it hold an operator: a torch.profiler with a schedule keeps "
+        "the steps of a cycle until it calls on_trace_ready, and begins anew: "
+        "export_chrome_trace belongs there");
 }
 
 std::unique_ptr<Profile> Attributor::run() {

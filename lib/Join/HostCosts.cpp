@@ -236,9 +236,32 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
                                 const OperatorPlaces &places, bool hasDevice,
                                 Profile &profile) {
   bool anySteady = countSteadySteps(profile) > 0;
-  auto isCounted = [&](int64_t time) {
-    std::optional<uint32_t> step = stepAt(profile.steps, time);
-    return !anySteady || (step && profile.steps[*step].phase == Phase::Steady);
+  // Without steps figures are of the time from the first activity to the last
+  // one: imports and what else comes before are none of it.
+  std::optional<Interval> window;
+  if (!anySteady)
+    for (const std::vector<Activity> *list :
+         {&profile.kernels, &profile.copies})
+      for (const Activity &activity : *list) {
+        Interval time(activity.startNs, activity.endNs());
+        window = window ? Interval(std::min(window->first, time.first),
+                                   std::max(window->second, time.second))
+                        : time;
+      }
+  // How much of a time counts, if anything of it does.
+  auto counted = [&](int64_t startNs,
+                     int64_t durationNs) -> std::optional<int64_t> {
+    if (anySteady) {
+      std::optional<uint32_t> step = stepAt(profile.steps, startNs);
+      return step && profile.steps[*step].phase == Phase::Steady
+                 ? std::optional(durationNs)
+                 : std::nullopt;
+    }
+    if (!window)
+      return durationNs;
+    int64_t from = std::max(startNs, window->first);
+    int64_t to = std::min(startNs + durationNs, window->second);
+    return from > to ? std::nullopt : std::optional(to - from);
   };
   std::map<std::tuple<HostCostKind, StringRef, StringRef>, HostCost> costs;
   auto add = [&](HostCostKind kind, StringRef name, StringRef source,
@@ -253,12 +276,12 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
   };
   const std::vector<BackendWait> backendWaits = findBackendWaits(trace, host);
   for (const BackendWait &wait : backendWaits)
-    if (isCounted(wait.time.first)) {
+    if (std::optional<int64_t> ns =
+            counted(wait.time.first, wait.time.second - wait.time.first)) {
       OperatorPlaces::Where where;
       if (places.any())
         where = places.of(wait.next);
-      add(HostCostKind::Wait, kCollectiveWait, where.source, where.module,
-          wait.time.second - wait.time.first);
+      add(HostCostKind::Wait, kCollectiveWait, where.source, where.module, *ns);
     }
   for (uint32_t index = 0; index < trace.hostOps.size(); ++index) {
     const HostOp &op = trace.hostOps[index];
@@ -266,7 +289,8 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
     if (!places.any() && !op.annotation)
       continue;
     std::optional<HostCostKind> kind = kindOf(op, hasDevice);
-    if (!kind || !isCounted(op.startNs))
+    std::optional<int64_t> ns = counted(op.startNs, op.durationNs);
+    if (!kind || !ns)
       continue;
     // A wait inside another one is part of it.
     uint32_t outer = host.parent(index);
@@ -277,7 +301,7 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
     OperatorPlaces::Where where;
     if (places.any())
       where = places.of(index);
-    add(*kind, op.name, where.source, where.module, op.durationNs);
+    add(*kind, op.name, where.source, where.module, *ns);
   }
   // All else is of lines.
   if (!places.any()) {
@@ -302,7 +326,8 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
            event.startNs < std::prev(before)->second;
   };
   for (const HostEvent &event : trace.hostEvents) {
-    if (!isCounted(event.startNs) || (isGarbage(event) && isWithin(event)))
+    std::optional<int64_t> ns = counted(event.startNs, event.durationNs);
+    if (!ns || (isGarbage(event) && isWithin(event)))
       continue;
     StringRef source, module;
     if (event.place && *event.place < trace.places.size()) {
@@ -313,7 +338,7 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
                         : event.name == "checkpoint" ? HostCostKind::Checkpoint
                         : isWait(event) ? HostCostKind::Wait
                                         : HostCostKind::Compilation;
-    add(kind, event.name, source, module, event.durationNs);
+    add(kind, event.name, source, module, *ns);
   }
   addProgram(trace, host, places, backendWaits, profile);
   for (auto &[key, cost] : costs)

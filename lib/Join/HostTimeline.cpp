@@ -34,6 +34,14 @@ HostTimeline::HostTimeline(const Trace &trace) : trace(trace) {
   // Lists that grow leave their former rooms behind.
   externalIds.reserve(count);
 
+  compilations.resize(trace.threads.size());
+  for (const HostEvent &event : trace.hostEvents)
+    if (event.name == kCompilationEvent)
+      compilations[event.thread].push_back(
+          {event.startNs, event.startNs + event.durationNs});
+  for (std::vector<Interval> &ofThread : compilations)
+    ofThread = unite(std::move(ofThread));
+
   std::vector<uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0);
   // A range comes before what it holds.
@@ -108,6 +116,11 @@ uint32_t HostTimeline::calleeOf(uint32_t op) const {
 
 uint32_t HostTimeline::byExternalId(uint64_t externalId) const {
   return externalIds.find(externalId);
+}
+
+bool HostTimeline::isCompiling(uint32_t op) const {
+  const HostOp &what = trace.hostOps[op];
+  return contains(compilations[what.thread], what.startNs);
 }
 
 uint32_t HostTimeline::enclosing(ThreadId thread, int64_t time) const {

@@ -5,6 +5,7 @@
 
 #include "PlacesById.h"
 
+#include "opprof/Support/Intervals.h"
 #include "opprof/Trace/Trace.h"
 
 #include "llvm/ADT/ArrayRef.h"
@@ -14,6 +15,9 @@ namespace opprof::join {
 
 /// The number of no range, operator, map or launch.
 inline constexpr uint32_t kNone = ~uint32_t(0);
+
+/// What an observer notes while Dynamo compiles.
+inline constexpr llvm::StringLiteral kCompilationEvent = "compilation";
 
 /// Operators and marked ranges of a trace, nested by thread and time.
 class HostTimeline {
@@ -38,6 +42,10 @@ public:
 
   /// Calls of compiled graphs, in order of time.
   llvm::ArrayRef<uint32_t> calls() const { return callOps; }
+  /// Whether `op` ran while its thread compiled, as an observer noted it: what
+  /// Dynamo traces a program with, and none of the program's own work.
+  bool isCompiling(uint32_t op) const;
+
   /// Operators and ranges of a thread, outer ones first, in order of time.
   llvm::ArrayRef<uint32_t> opsOf(trace::ThreadId thread) const {
     return byThread[thread];
@@ -70,6 +78,8 @@ private:
   std::vector<uint32_t> outsideTops;
   /// Operators of each thread by start.
   std::vector<std::vector<uint32_t>> byThread;
+  /// When each thread compiled.
+  std::vector<std::vector<Interval>> compilations;
   PlacesById externalIds;
   /// Of outermost operators what they called under their own name, with inputs.
   llvm::DenseMap<uint32_t, uint32_t> calledAgain;

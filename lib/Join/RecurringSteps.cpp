@@ -253,10 +253,13 @@ static void classifySteps(const Trace &trace, const HostTimeline &host,
        at + 1 < durations.size() && durations[at] > 2 * usual; ++at)
     profile.steps[at].phase = Phase::WarmUp;
   std::vector<int64_t> counts(profile.steps.size());
+  // A compilation traces the program by operators of its own: it costs the
+  // step time, and makes it no other step.
   for (uint32_t op : host.topsOutside())
-    if (std::optional<uint32_t> step =
-            stepAt(profile.steps, trace.hostOps[op].startNs))
-      ++counts[*step];
+    if (!host.isCompiling(op))
+      if (std::optional<uint32_t> step =
+              stepAt(profile.steps, trace.hostOps[op].startNs))
+        ++counts[*step];
   int64_t usualCount = medianOf(counts);
   for (Step &step : profile.steps)
     if (step.phase == Phase::Steady &&

@@ -141,7 +141,8 @@ std::optional<uint32_t> opprof::join::stepAt(ArrayRef<Step> steps,
 }
 
 Phase opprof::join::phaseOf(const HostTimeline &host, uint32_t op) {
-  Phase phase = Phase::Steady;
+  Phase phase =
+      op != kNone && host.isCompiling(op) ? Phase::Compile : Phase::Steady;
   for (; op != kNone; op = host.parent(op)) {
     StringRef name = host.op(op).name;
     if (name.ends_with("(dynamo_timed)")) {

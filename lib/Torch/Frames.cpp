@@ -18,6 +18,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -89,7 +90,8 @@ static bool refersTo(PyObject *reference, PyObject *object) {
 namespace {
 
 enum class CodeKind : uint8_t {
-  Hidden, ///< PyTorch's, the standard library's, or made of thin air
+  Hidden, ///< PyTorch's or what it wrote, the standard library's, or made of
+          ///< thin air
   User,
   ModuleCall,
   OptimizerStep,
@@ -287,10 +289,19 @@ static const char *textOf(PyObject *object) {
   return text ? text : "";
 }
 
+/// Whether Inductor wrote the file: it exports the folder that it writes to.
+static bool isGenerated(const char *file) {
+  const char *folder = std::getenv("TORCHINDUCTOR_CACHE_DIR");
+  size_t length = folder ? std::strlen(folder) : 0;
+  return length && !std::strncmp(file, folder, length) && file[length] == '/';
+}
+
 bool Places::isHidden(const char *file) const {
   // Made by fx and by the import system; what a person types is <stdin>.
   if (file[0] == '<' && std::strncmp(file, "<stdin", 6) != 0 &&
       std::strncmp(file, "<ipython", 8) != 0)
+    return true;
+  if (isGenerated(file))
     return true;
   for (const std::string &folder : hidden)
     if (!std::strncmp(file, folder.c_str(), folder.size()) &&

@@ -234,6 +234,13 @@ static bool isEngine(const char *name) {
   return std::strncmp(name, "autograd::engine::", 18) == 0;
 }
 
+/// A function of autograd's that the program or Dynamo wrote is called as an
+/// operator is, and has a name without a namespace: what it calls are operators
+/// of the program's.
+static bool isPythonFunction(const char *name) {
+  return !std::strstr(name, "::");
+}
+
 /// Takes those out of the thread's chain that another thread has ended.
 static void dropEnded(ThreadState &state) {
   while (state.open && state.open->over.load(std::memory_order_acquire)) {
@@ -297,15 +304,16 @@ beginOperator(const at::RecordFunction &function) {
     record.place = observer.placeAt(
         state, open->frame, open->inBackward ? open->backwardFrame : nullptr);
   }
+  const bool isOutermost =
+      !wasInOperator && scope == OperatorScope::Operator && !isOfEngine;
   open->inOperator =
-      wasInOperator || (scope == OperatorScope::Operator && !isOfEngine);
+      wasInOperator || (isOutermost && !isPythonFunction(function.name()));
   // What operators call is computed from the sizes of the outermost. Autocast
   // calls an operator again, with what it has cast: that is what is computed
   // with.
   const bool isCastAgain = wasInOperator && outer->record.name == record.name;
   if (observer.shapes &&
-      (scope == OperatorScope::Backward ||
-       (open->inOperator && (!wasInOperator || isCastAgain))))
+      (scope == OperatorScope::Backward || isOutermost || isCastAgain))
     observer.noteInputs(state, function, record);
   // What is launched meanwhile is of the operator round what ends elsewhere: a
   // collective's kernels had the name of NCCL's work, which is no operator.

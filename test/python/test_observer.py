@@ -220,6 +220,39 @@ def test_backward_of_checkpoints_double_backward_and_functions_of_the_program(
     assert (again["source"], again["module"]) == (f"{program}:22", "Sequential.0")
 
 
+def test_operators_in_functions_of_the_programs_have_sizes_and_lines(tmp_path: Path) -> None:
+    """Of what Inductor compiled too: its own file is nobody's line, and what traces the program is none of its work."""
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "class Product(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, a, b):\n"
+        "        return a.mm(b)\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, g):\n"
+        "        return g, g\n"
+        "net = torch.nn.Linear(24, 24)\n"
+        "call = torch.compile(net, dynamic=False)\n"
+        "optimizer = torch.optim.SGD(net.parameters(), 0.1)\n"
+        "square = torch.randn(24, 24, requires_grad=True)\n"
+        "for step in range(8):\n"
+        "    x = torch.randn(24 if step < 5 else 48, 24)\n"
+        "    loss = call(x).sum() + Product.apply(square, square).sum()\n"
+        "    loss.backward()\n"
+        "    optimizer.step()\n",
+    )
+    profile = observe(tmp_path / "run", program)
+    sized = {operator["name"] for operator in profile["operators"] if operator.get("input_dims")}
+    assert {"aten::mm", "aten::addmm"} <= sized
+    assert {k["source"].rpartition(":")[0] for k in profile["kernels"] if "source" in k} == {
+        str(program)
+    }
+    # The step that compiles for another size is a step like the others, and pays for it.
+    assert [step["phase"] for step in profile["steps"]][1:] == ["steady"] * 7
+    assert named(profile)["recompilation"] == f"{program}:15"
+
+
 def test_what_lies_where_another_one_did_is_not_taken_for_it(tmp_path: Path) -> None:
     """Optimizers one after the other, whose groups reuse addresses, and a module made anew in each round."""
     program = write(
@@ -437,6 +470,32 @@ def test_forks_have_files_of_their_own(tmp_path: Path) -> None:
     profiles = [json.loads(f.read_text()) for f in (tmp_path / "run").glob("profile-*.json")]
     sources = [k.get("source") for p in profiles for k in p["kernels"] if k["name"] == "aten::exp"]
     assert sources == [f"{program}:3"] * 2
+
+
+def test_what_a_program_starts_is_shown_where_that_does_the_work(tmp_path: Path) -> None:
+    program = write(
+        tmp_path,
+        "import torch\n"
+        "import torch.multiprocessing as mp\n"
+        "def train(rank, weight):\n"
+        "    for _ in range(100 * rank):\n"
+        "        weight.tanh().sin().cos()\n"
+        "if __name__ == '__main__':\n"
+        "    weight = torch.ones(8).share_memory_()\n"
+        "    for rank in (1, 4):\n"
+        "        process = mp.get_context('spawn').Process(target=train, args=(rank, weight))\n"
+        "        process.start()\n"
+        "        process.join()\n",
+    )
+    done = opprof("run", "-o", tmp_path / "run", program)
+    assert done.returncode == 0, done.stderr
+    profiles = [json.loads(file.read_text()) for file in (tmp_path / "run").glob("profile*")]
+    # No process of a folder is its run where others did what it is for.
+    assert len(profiles) == 3 and not (tmp_path / "run" / "profile.opprof.json").exists()
+    most = max(profiles, key=lambda profile: len(profile["kernels"]))
+    process = most["sources"][0]["process"]
+    assert f"by opprof observer, process {process}\n" in done.stderr
+    assert f"\nprocess {process}: " not in done.stderr
 
 
 def test_the_type_of_a_product_is_the_one_that_autocast_casts_to(tmp_path: Path) -> None:

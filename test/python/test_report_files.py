@@ -757,6 +757,7 @@ def test_a_trace_without_kernels_says_what_to_record(write: Write) -> None:
         assert done.returncode == 0
         assert "the trace holds no kernels: nothing ran on a device" in done.stdout, command
         assert "ProfilerActivity.CUDA" in done.stdout
+        assert "export_chrome_trace belongs there" in done.stdout
 
 
 def test_a_run_that_recorded_nothing_is_told_from_a_folder_that_is_none(tmp_path: Path) -> None:

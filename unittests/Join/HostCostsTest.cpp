@@ -159,6 +159,75 @@ TEST_F(HostCostsTest, GarbageWithinAnotherEventIsThatEvents) {
   }
 }
 
+/// Without steps figures are of the time between the first operator and the
+/// last one, and imports come before that.
+TEST_F(HostCostsTest, WithoutStepsWhatLiesBesideTheWindowIsNotCounted) {
+  trace.steps.clear();
+  trace.hostOps.resize(2);
+  for (auto [start, end] :
+       {std::pair(-30, -10), {4, 5}, {9, 12}, {14, 15}, {-2, 1}}) {
+    HostEvent &event = trace.hostEvents.emplace_back();
+    event.name = "garbage 2";
+    event.startNs = start * kMs;
+    event.durationNs = (end - start) * kMs;
+    event.place = 0;
+  }
+  std::unique_ptr<Profile> profile = attribute(trace, {});
+  ASSERT_TRUE(profile->steps.empty());
+  ASSERT_EQ(profile->host.size(), 1u);
+  EXPECT_EQ(profile->host[0].calls, 3u);
+  EXPECT_EQ(profile->host[0].timeNs, 3 * kMs);
+}
+
+/// A compilation traces the program by calling its operators, more than a step
+/// has: the step is one of training for all that, and pays for it.
+TEST_F(HostCostsTest, AStepThatCompilesIsNoOtherStep) {
+  trace.steps.clear();
+  trace.hostOps.clear();
+  for (int64_t step = 0; step < 6; ++step) {
+    int64_t start = step * 10 * kMs;
+    op("aten::mm", start, kMs, 0);
+    op("aten::relu", start + 8 * kMs, kMs, 1);
+    op("Optimizer.step#SGD.step", start + 9 * kMs, kMs, 1);
+    trace.hostOps.back().annotation = true;
+  }
+  for (int64_t traced = 0; traced < 5; ++traced)
+    op("aten::mm", 32 * kMs + traced * kMs, kMs / 2, 0);
+  HostEvent &event = trace.hostEvents.emplace_back();
+  event.name = "compilation";
+  event.startNs = 31 * kMs;
+  event.durationNs = 6 * kMs;
+  event.place = 0;
+  std::unique_ptr<Profile> profile = attribute(trace, {});
+  ASSERT_EQ(profile->steps.size(), 6u);
+  EXPECT_EQ(profile->steps[3].phase, Phase::Steady);
+  auto isCompilation = [](const HostCost &cost) {
+    return cost.kind == HostCostKind::Compilation && cost.timeNs == 6 * kMs;
+  };
+  EXPECT_TRUE(llvm::any_of(profile->host, isCompilation));
+  EXPECT_EQ(profile->kernels.size(), 12u);
+
+  // What a device runs for the compiler is known for it.
+  for (uint64_t id = 0; id < 4; ++id) {
+    RuntimeCall &call = trace.runtimeCalls.emplace_back();
+    call.name = "cudaLaunchKernel";
+    call.correlation = id + 1;
+    call.startNs = (12 + int64_t(id) * 10) * kMs + kMs / 4;
+    call.durationNs = kMs / 8;
+    TraceActivity &kernel = trace.activities.emplace_back();
+    kernel.kind = ActivityKind::Kernel;
+    kernel.name = "k";
+    kernel.correlation = id + 1;
+    kernel.startNs = call.startNs + kMs / 4;
+    kernel.durationNs = kMs;
+  }
+  profile = attribute(trace, {});
+  std::string compiled;
+  for (const Activity &kernel : profile->kernels)
+    compiled += kernel.phase == Phase::Compile ? "c" : "-";
+  EXPECT_EQ(compiled, "--c-");
+}
+
 /// The calls that wait have the operator that they carry the id of, or else the
 /// line that was noted round them.
 TEST_F(HostCostsTest, AWaitHasTheLineThatWaits) {

@@ -60,6 +60,8 @@ _PARTIAL = ".new"
 
 #: A profile of a process that ran no operator is no larger.
 _EMPTY_PROFILE = 20_000
+#: So many times the profile of the program's own process, and another process is what ran.
+_MUCH_MORE = 10
 
 
 @dataclass(frozen=True)
@@ -491,6 +493,9 @@ def report_operators(traces: Sequence[Recorded], output: Path) -> None:
     # One process is the run, or the one whose helpers the others are.
     runs = [pair for pair in shown if len(shown) == 1 or pair[0].is_program]
     others = [pair for pair in shown if pair not in runs]
+    # A program that leaves the work to what it starts is none of them. A profile has a line for each operator.
+    if any(_MUCH_MORE * _size(pair) < _size(other) for pair in runs for other in others):
+        runs = []
     if runs and all(entry.rank is None for entry, _ in others):
         entry, own = runs[0]
         folder = RunFolder(output)
@@ -501,6 +506,10 @@ def report_operators(traces: Sequence[Recorded], output: Path) -> None:
         own.report_html.replace(folder.report_html)
         shown = [(entry, folder), *others]
     _show_all(shown)
+
+
+def _size(pair: tuple[Recorded, RunFolder]) -> int:
+    return pair[1].profile.stat().st_size
 
 
 def _is_empty(folder: RunFolder) -> bool:
@@ -632,8 +641,8 @@ def _beside(capture: Path) -> list[str]:
 
 
 def _show_all(shown: list[tuple[Recorded, RunFolder]]) -> None:
-    """Prints the first rank's report, and of each other the summary and where its report is."""
-    shown.sort(key=lambda pair: (pair[0].rank is None, pair[0].rank or 0))
+    """Prints the report of the first rank, or else of what ran most, and of each other the summary and where its report is."""
+    shown.sort(key=lambda pair: (pair[0].rank is None, pair[0].rank or 0, -_size(pair)))
     if not shown:
         return
     _show(shown[0][1])
