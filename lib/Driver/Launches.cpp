@@ -395,8 +395,9 @@ Error driver::showLaunches(Session &session, StringRef path, StringRef graph,
     return llvm::createStringError(path + ": no such file or folder");
   bool isCode = isFile(path) && path.ends_with(".py") &&
                 llvm::sys::path::filename(path) != code::kOutput;
+  // Of another file the code would be that of whatever lies around it.
   StringRef folder = path;
-  if (isFile(path))
+  if (isCode || (isFile(path) && path.ends_with(code::kOutput)))
     folder = llvm::sys::path::parent_path(path);
   if (folder.empty())
     folder = ".";
