@@ -256,6 +256,31 @@ class Unmasked(nn.Module):
         return self.after(self.before(x) * 0.3 + (1.0 - mask) * -10000.0)
 
 
+class Decomposed(nn.Module):
+    """A series less its moving mean, whose ends are repeated before it (Autoformer): windows over what the kernel has just put together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(16, 16)
+        self.pool = nn.AvgPool1d(5, 1)
+        self.norm = nn.LayerNorm(16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.project(x)
+        padded = torch.cat([x[:, :1].repeat(1, 2, 1), x, x[:, -1:].repeat(1, 2, 1)], 1)
+        trend = self.pool(padded.permute(0, 2, 1)).permute(0, 2, 1)
+        return self.project(self.norm(x - trend))
+
+
+def test_what_a_kernel_puts_together_and_reads_is_its_own(tmp_path: Path) -> None:
+    """No record names the concatenation, and the windows prove nothing: it was missing."""
+    torch.manual_seed(0)
+    compiled = Compiled(tmp_path, Decomposed(), torch.randn(1, 12, 16))
+    found = verdicts(compiled.map, compiled.runs)
+    assert {v.verdict for v in found} == {Verdict.EXACT}, found
+    assert any("cat" in v.listed for v in found)
+
+
 class Routed(nn.Module):
     """Experts that are counted: a kernel checks their numbers, the next one divides the sums that another made."""
 

@@ -297,6 +297,8 @@ private:
   std::vector<uint32_t> decideListed(std::vector<FoundNode> found,
                                      LaunchWork &work, const LaunchProof &proof,
                                      launch::Launch &to);
+  void addPutTogether(const LaunchWork &work,
+                      std::vector<FoundNode> &found) const;
   bool isComputedBefore(const LaunchWork &work, uint32_t node) const;
   void setIdentity(const WrapperLaunch &from, uint32_t index,
                    launch::Launch &to) const;

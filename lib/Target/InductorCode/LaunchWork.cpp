@@ -6,6 +6,8 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Path.h"
 
+#include <functional>
+
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::inductor;
@@ -302,6 +304,53 @@ std::vector<uint32_t> Joiner::decideProven(ArrayRef<FoundNode> found,
   return computed;
 }
 
+/// Of a concatenation no kernel is PyTorch's record: its parts are stored into
+/// one buffer. Where all parts are there, and records name what reads it here,
+/// it is put together here, with parts that only repeat others.
+void Joiner::addPutTogether(const LaunchWork &work,
+                            std::vector<FoundNode> &found) const {
+  const IndexedGraph &graph = work.graph;
+  auto cats = graph.byFamily.find("cat");
+  if (!work.isGenerated || cats == graph.byFamily.end())
+    return;
+  DenseSet<uint32_t> here;
+  for (const FoundNode &item : found)
+    if (isRecord(item) && !isComputedBefore(work, item.node))
+      here.insert(item.node);
+  auto isThere = [&](uint32_t node) {
+    return here.contains(node) || computedBy.contains({&graph, node}) ||
+           work.inputs.available.contains(node);
+  };
+  std::function<bool(uint32_t)> isReadHere = [&](uint32_t node) {
+    return any_of(graph.users[node], [&](uint32_t user) {
+      return graph.root[user] != user ? isReadHere(user) : here.contains(user);
+    });
+  };
+  for (uint32_t cat : cats->second) {
+    if (here.contains(cat) || computedBy.contains({&graph, cat}) ||
+        !isReadHere(cat))
+      continue;
+    SmallVector<uint32_t> added = {cat};
+    bool isNew = false;
+    bool isWhole = all_of(graph[cat].operands, [&](uint32_t operand) {
+      uint32_t part = graph.root[operand];
+      isNew |= here.contains(part);
+      if (isThere(part))
+        return true;
+      added.push_back(part);
+      return graph.family[part] == "repeat" &&
+             all_of(graph[part].operands, [&](uint32_t repeated) {
+               return isThere(graph.root[repeated]);
+             });
+    });
+    if (!isWhole || !isNew)
+      continue;
+    for (uint32_t node : added)
+      if (here.insert(node).second)
+        found.push_back({node, {}});
+  }
+}
+
 /// A launch that proves too little: records, and what dataflow says of them.
 std::vector<uint32_t> Joiner::decideListed(std::vector<FoundNode> found,
                                            LaunchWork &work,
@@ -314,6 +363,7 @@ std::vector<uint32_t> Joiner::decideListed(std::vector<FoundNode> found,
     if (none_of(found,
                 [&](const FoundNode &item) { return item.node == node; }))
       found.push_back({node, {}});
+  addPutTogether(work, found);
   llvm::sort(found, [](const FoundNode &a, const FoundNode &b) {
     return a.node < b.node;
   });
