@@ -108,7 +108,7 @@ static std::string describeWork(const Profile &profile) {
     bytes += launch.bytesRead.value_or(0) + launch.bytesWritten.value_or(0);
   }
   return flops || bytes
-             ? formatAmount(double(flops)) + "FLOP, " + formatBytes(bytes)
+             ? formatPrefix(double(flops)) + "FLOP, " + formatBytes(bytes)
              : std::string();
 }
 

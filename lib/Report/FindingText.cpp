@@ -13,12 +13,6 @@ using namespace opprof;
 using namespace opprof::profile;
 using namespace opprof::report;
 
-/// "1.53 G", "843 ": what a unit follows.
-static std::string withPrefix(double value) {
-  std::string amount = formatAmount(value);
-  return amount.empty() || !isDigit(amount.back()) ? amount : amount + " ";
-}
-
 /// `text`, cut after `length` bytes at most.
 static std::string shorten(StringRef text, size_t length) {
   if (text.size() <= length)
@@ -690,8 +684,8 @@ std::string Prose::sayWithoutRoof(const evidence::Roofline &roofline) const {
                     "{3}B/s",
                     isCPU ? "operators of" : "kernels of",
                     rates->flopsPerStep / (isSmall ? 1e6 : 1e9),
-                    withPrefix(rates->flopsPerSecond),
-                    withPrefix(rates->bytesPerSecond), each(),
+                    formatPrefix(rates->flopsPerSecond),
+                    formatPrefix(rates->bytesPerSecond), each(),
                     isSmall ? "MFLOP" : "GFLOP");
   }
   return text + ".";
@@ -726,7 +720,7 @@ static std::string describeRate(const evidence::Rate &rate, StringRef unit,
                                 StringRef format) {
   constexpr double kTera = 1e12;
   if (rate.perSecond < kTera)
-    return withPrefix(rate.perSecond) + unit.str();
+    return formatPrefix(rate.perSecond) + unit.str();
   return formatv(/*Validate=*/false, format.data(), rate.perSecond / kTera)
              .str() +
          " T" + unit.str();
@@ -756,14 +750,15 @@ std::string Prose::say(const evidence::Roofline &roofline) {
 }
 
 std::string Prose::say(const evidence::Goodput &goodput) {
-  return formatv(
-      "The program does {0}FLOP{8} {1}, {2}FLOP/s: {3} of "
-      "{4}FLOP/s, the peak in "
-      "{5} ({6}). FLOPs are known for {7} of kernel time.",
-      withPrefix(goodput.flops / double(steps)), each(),
-      withPrefix(goodput.flopsPerSecond), formatPercent(goodput.utilizationPct),
-      withPrefix(goodput.peak.perSecond), stringify(goodput.precision),
-      goodput.peak.origin, formatPercent(goodput.knownPct), onDevice());
+  return formatv("The program does {0}FLOP{8} {1}, {2}FLOP/s: {3} of "
+                 "{4}FLOP/s, the peak in "
+                 "{5} ({6}). FLOPs are known for {7} of kernel time.",
+                 formatPrefix(goodput.flops / double(steps)), each(),
+                 formatPrefix(goodput.flopsPerSecond),
+                 formatPercent(goodput.utilizationPct),
+                 formatPrefix(goodput.peak.perSecond),
+                 stringify(goodput.precision), goodput.peak.origin,
+                 formatPercent(goodput.knownPct), onDevice());
 }
 
 static StringRef describeRefusal(AttentionRefusal refusal) {

@@ -339,7 +339,7 @@ private:
     os << formatv("<text class=\"in\" transform=\"translate({0:f1} {1:f1}) "
                   "rotate({2:f1})\">memory {3}</text>",
                   x1 + (x2 - x1) * 0.08 - 4, y1 + (y2 - y1) * 0.08 - 7, tilt,
-                  formatAmount(memory()) + "B/s");
+                  formatPrefix(memory()) + "B/s");
     double above = -100;
     std::vector<ComputeRoof> falling = roofs;
     llvm::sort(falling, [](const ComputeRoof &a, const ComputeRoof &b) {
@@ -356,7 +356,7 @@ private:
       os << formatv("<text class=\"in\" x=\"{0:f1}\" y=\"{1:f1}\" "
                     "text-anchor=\"end\">{2} {3}</text>",
                     kRight - 4, above, roof.names,
-                    formatAmount(roof.rate) + "FLOP/s");
+                    formatPrefix(roof.rate) + "FLOP/s");
     }
   }
 
@@ -394,7 +394,7 @@ private:
                 formatTime(point.timeNs / plot.steps),
                 model.unit == "step" ? "a step" : "in all",
                 formatPercent(model.share(point.timeNs)),
-                formatAmount(point.flopsPerSecond), point.intensity);
+                formatPrefix(point.flopsPerSecond), point.intensity);
     if (plot.ceilings)
       text += formatv("\n{0} of its roof ({1}), {2}",
                       formatPercent(point.roofPct), stringify(point.ceiling),
@@ -430,11 +430,11 @@ private:
     os << "<div class=\"dim\">";
     for (const ComputeRoof &roof : roofs)
       os << "<span class=\"keyed\"><span class=\"key " << roof.color
-         << "\"></span>" << roof.names << " " << formatAmount(roof.rate)
+         << "\"></span>" << roof.names << " " << formatPrefix(roof.rate)
          << "FLOP/s (" << escape(roof.origin) << ")</span>";
     if (plot.ceilings)
       os << "<span class=\"keyed\"><span class=\"key memory\"></span>memory "
-         << formatAmount(memory()) << "B/s ("
+         << formatPrefix(memory()) << "B/s ("
          << escape(plot.ceilings->memory.origin) << ")</span>";
     os << "</div><p class=\"dim\">"
        << formatv("{0} of {1} {2}s, {3} of their time, have a place, by the "

@@ -569,7 +569,7 @@ private:
     double seconds = double(op.kernelTimeNs) / 1e9;
     if (seconds <= 0 || amount <= 0)
       return "";
-    return formatAmount(double(op.calls) * amount / seconds) + unit.str();
+    return formatPrefix(double(op.calls) * amount / seconds) + unit.str();
   }
 
   static constexpr size_t kOperators = 200;

@@ -648,7 +648,7 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
       facts.push_back(formatv(
           "{0}FLOP/s, {1} of the peak in {2} (MFU), by FLOPs of {3} of kernel "
           "time",
-          formatAmount(goodput->flopsPerSecond),
+          formatPrefix(goodput->flopsPerSecond),
           formatPercent(goodput->utilizationPct), stringify(goodput->precision),
           formatPercent(goodput->knownPct)));
   // What the first line says of busy and idle time is the busiest device's.

@@ -143,7 +143,7 @@ static void printTimeRows(Page &page, const ReportModel &model,
   bool isStatic = countName == "partition";
   // Share, time and count take what they need; the name and its bar the rest.
   constexpr unsigned kShare = 8, kTime = 10;
-  unsigned countWidth = page.isNarrow() ? 0 : 15;
+  unsigned countWidth = page.isNarrow() ? 0 : 17;
   unsigned rest = page.getWidth() - 2 - 1 - kShare - kTime - countWidth;
   unsigned nameWidth = page.isNarrow() ? rest
                        : longNames     ? rest * 5 / 6
@@ -330,7 +330,7 @@ static void printOperators(Page &page, const ReportModel &model, size_t limit) {
     double seconds = double(op->kernelTimeNs) / 1e9;
     auto rate = [&](double amount, StringRef unit) {
       return seconds > 0 && amount > 0
-                 ? formatAmount(double(op->calls) * amount / seconds) +
+                 ? formatPrefix(double(op->calls) * amount / seconds) +
                        unit.str()
                  : std::string();
     };

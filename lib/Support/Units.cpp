@@ -2,6 +2,7 @@
 
 #include "opprof/Support/Units.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <charconv>
@@ -71,6 +72,11 @@ std::string opprof::formatAmount(double value) {
   bool isWhole = value == std::round(value) && !prefix;
   return (isWhole ? formatv("{0:f0}", value).str() : formatThreeDigits(value)) +
          kPrefixes[prefix].str();
+}
+
+std::string opprof::formatPrefix(double value) {
+  std::string amount = formatAmount(value);
+  return llvm::isDigit(amount.back()) ? amount + " " : amount;
 }
 
 std::string opprof::formatPercent(double percent) {

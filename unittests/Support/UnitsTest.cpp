@@ -40,6 +40,9 @@ TEST(Units, BytesAndAmounts) {
   EXPECT_EQ(formatAmount(12), "12");
   EXPECT_EQ(formatAmount(0.5), "0.50");
   EXPECT_EQ(formatAmount(1.53e9), "1.53 G");
+  EXPECT_EQ(formatPrefix(235), "235 ");
+  EXPECT_EQ(formatPrefix(0.5), "0.50 ");
+  EXPECT_EQ(formatPrefix(1.53e9), "1.53 G");
 }
 
 TEST(Units, SharesAndCounts) {

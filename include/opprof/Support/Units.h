@@ -28,6 +28,9 @@ std::string formatBytes(uint64_t bytes);
 /// "1.53 G": an amount without a unit of its own.
 std::string formatAmount(double value);
 
+/// "1.53 G", "843 ": an amount that a unit follows at once.
+std::string formatPrefix(double value);
+
 /// "61.2 %", of a value in percent.
 std::string formatPercent(double percent);
 
