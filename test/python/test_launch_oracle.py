@@ -949,6 +949,8 @@ def test_what_only_copies_or_checks_is_proven_by_what_it_was_given() -> None:
     trace.add(Step("", "check", "aten._assert_async.default", (3,), None))
     assert judged(trace, [{0, 1}], "clone")[0].verdict is Verdict.EXACT
     assert judged(trace, [{2}], "clone")[0].verdict is Verdict.UNPROVEN
+    trace.add(Step("", "view", "aten.view.default", (1,), x.view(3, 1), free=True))
+    assert judged(trace, [{0, 1, 5}], "clone view")[0].verdict is Verdict.EXACT
     assert judged(trace, [{2}], "gt check")[0].verdict is Verdict.EXACT
     assert judged(trace, [{3}], "check")[0].verdict is Verdict.EXACT
     # A check of what it was not given, what leads to no check, and what is needed for none.

@@ -305,9 +305,10 @@ def _why_unchanged(claim: _Claim, call: Observation, claims: Sequence[_Claim], t
 
 
 def _only_copies(claim: _Claim, call: Observation, trace: Trace) -> bool:
-    """Whether all nodes of a launch are copies of what it was given."""
+    """Whether all nodes of a launch are copies of what it was given, or views of these."""
     return bool(claim.keys) and all(
-        trace.steps[number].same and any(number in read for read in call.reads)
+        (trace.steps[number].same or trace.steps[number].free)
+        and any(number in read for read in call.reads)
         for key in claim.keys
         for number in claim.of[key] or [-1]
     )
