@@ -108,9 +108,10 @@ struct Row {
 
 } // namespace
 
-static const Row kHead = {"#",     "category", "kernel", "time",
-                          "bytes", "FLOPs",    "sure",   "",
-                          "",      "line",     "module", "nodes"};
+static Row makeHead() {
+  return {"#",    "category", "kernel", "time", "bytes",  "FLOPs",
+          "sure", "",         "",       "line", "module", "nodes"};
+}
 
 /// The launch, what it costs, the first of its nodes, and the user's line and
 /// module.
@@ -174,12 +175,10 @@ static std::string cut(StringRef text, unsigned columns) {
   if (columnsOf(text) <= columns)
     return text.rtrim().str();
   while (!text.empty() && columnsOf(text) >= columns) {
-    // Whole characters.
-    do
+    // Whole characters: what goes on with one, and its first byte.
+    while (text.size() > 1 && (text.back() & 0xc0) == 0x80)
       text = text.drop_back();
-    while (!text.empty() && (text.back() & 0xc0) == 0x80);
-    if (!text.empty() && (text.back() & 0xc0) == 0xc0)
-      text = text.drop_back();
+    text = text.drop_back();
   }
   return (text + "…").str();
 }
@@ -241,7 +240,7 @@ static void print(const LaunchMap &map, uint64_t all, const LaunchTimes &times,
   os << " launches\n";
   std::vector<Row> rows;
   if (shown)
-    rows.push_back(kHead);
+    rows.push_back(makeHead());
   auto own = times.find(map.graph);
   for (const Launch &launch : map.launches) {
     if (!launches(launch))

@@ -96,10 +96,19 @@ static Expected<std::vector<std::string>> findFiles(StringRef path) {
     found = {folder.profile()};
   else
     found = findProcesses(path);
-  if (found.size() > 1)
+  if (found.size() > 1) {
+    // The one of which most is known; one that only began others has little.
+    auto sizeOf = [](const std::string &file) {
+      uint64_t size = 0;
+      return llvm::sys::fs::file_size(file, size) ? 0 : size;
+    };
+    auto most = llvm::max_element(found, [&](const auto &a, const auto &b) {
+      return sizeOf(a) < sizeOf(b);
+    });
     return llvm::createStringError(
         path + ": holds the profiles of " + Twine(found.size()) +
-        " processes\n  give one of them: opprof report " + found.front());
+        " processes\n  give one of them: opprof report " + *most);
+  }
   if (found.empty())
     found = findRecordings(path);
   if (found.empty())

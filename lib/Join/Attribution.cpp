@@ -917,7 +917,7 @@ void Attributor::addNotes() {
   if (trace.kind == "kineto" && trace.activities.empty() &&
       trace.runtimeCalls.empty() && llvm::none_of(trace.hostOps, isOperator))
     profile->notes.push_back(
-        "nor does it hold an operator: a torch.profiler with a schedule keeps "
+        "the trace holds no operator: a torch.profiler with a schedule keeps "
         "the steps of a cycle until it calls on_trace_ready, and begins anew: "
         "export_chrome_trace belongs there");
 }

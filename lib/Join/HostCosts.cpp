@@ -261,7 +261,8 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
       return durationNs;
     int64_t from = std::max(startNs, window->first);
     int64_t to = std::min(startNs + durationNs, window->second);
-    return from > to ? std::nullopt : std::optional(to - from);
+    bool isOutside = durationNs ? from >= to : from > to;
+    return isOutside ? std::nullopt : std::optional(to - from);
   };
   std::map<std::tuple<HostCostKind, StringRef, StringRef>, HostCost> costs;
   auto add = [&](HostCostKind kind, StringRef name, StringRef source,

@@ -293,6 +293,8 @@ static const char *textOf(PyObject *object) {
 static bool isGenerated(const char *file) {
   const char *folder = std::getenv("TORCHINDUCTOR_CACHE_DIR");
   size_t length = folder ? std::strlen(folder) : 0;
+  while (length && folder[length - 1] == '/')
+    --length;
   return length && !std::strncmp(file, folder, length) && file[length] == '/';
 }
 

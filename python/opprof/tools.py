@@ -151,13 +151,16 @@ _REMOVED_AFTER_SECONDS = 5.0
 
 def _end(process: subprocess.Popen[bytes], *, is_told: bool) -> None:
     """Has a tool remove what it has not finished. On Ctrl-C a terminal has told it too, and a second signal would disturb it."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        if is_told:
-            process.wait(_REMOVED_AFTER_SECONDS / 10)
-    process.terminate()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_REMOVED_AFTER_SECONDS)
-    process.kill()
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if is_told:
+                process.wait(_REMOVED_AFTER_SECONDS / 10)
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_REMOVED_AFTER_SECONDS)
+    finally:
+        # At once, where somebody asks for it a second time.
+        process.kill()
 
 
 #: Of prctl(2).

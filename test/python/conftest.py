@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_pycollect_makemodule() -> None:
+def pytest_make_collect_report() -> None:
     """Gives every file of tests the same numbers, as what it draws while it is imported would be others each time."""
     torch.manual_seed(0)
 

@@ -1,5 +1,6 @@
 """An emitted program gives the bits of the graph that it came from: export, JSON, MLIR (text and bytecode), Python, run."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -480,7 +481,12 @@ IMPORTING = {
         "builtins.dict",
         json.dumps([{"__enum__": True, "fqn": "os:environ", "name": "PATH"}]),
     ),
+    "a key of what a library imports by name": (
+        "builtins.dict",
+        json.dumps([{"__enum__": True, "fqn": "lazy_library:Evil", "name": "A"}]),
+    ),
     "a named tuple": ("collections.namedtuple", "evil.Evil"),
+    "a named tuple that a library imports by name": ("collections.namedtuple", "lazy_library.Evil"),
     "what names no results": ("torch.return_types.__loader__", "null"),
 }
 
@@ -495,7 +501,9 @@ def test_a_structure_imports_nothing(
             return {"a": x * 2}
 
     (tmp_path / "evil.py").write_text("raise SystemExit('imported')\n")
+    (tmp_path / "lazy_library.py").write_text("def __getattr__(name):\n    import evil\n")
     monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("lazy_library")
     file = tmp_path / "graph.json"
     program = torch.export.export(Doubled(), (torch.ones(3),))
     write_graph_json(file, source_of_exported_program(program, "doubled"))

@@ -23,9 +23,9 @@ from opprof.export.stages import export_program
 from opprof.proof.exported import exported_values, judge_exported
 from opprof.proof.inputs import harness_inputs
 from opprof.proof.judge import Derivation, LaunchVerdict, Verdict, judge
-from opprof.proof.observe import Observation, Observed, observe_all
+from opprof.proof.observe import Observation, Observed, Written, observe_all
 from opprof.proof.random_numbers import inductor_random
-from opprof.proof.trace import FORCED_ROUNDS, GraphRunner, Step, Trace
+from opprof.proof.trace import FORCED_ROUNDS, GraphRunner, Step, Trace, unknown_operators
 from opprof.proof.values import ValueIndex
 from opprof.run_folder import RunFolder
 from opprof.tools import run_tool
@@ -949,6 +949,10 @@ def test_what_only_copies_or_checks_is_proven_by_what_it_was_given() -> None:
     trace.add(Step("", "check", "aten._assert_async.default", (3,), None))
     assert judged(trace, [{0, 1}], "clone")[0].verdict is Verdict.EXACT
     assert judged(trace, [{2}], "clone")[0].verdict is Verdict.UNPROVEN
+    # Which of two launches copied does not show, and what was given is no copy.
+    both = judged(trace, [{0, 1}], "clone", "clone")
+    assert [verdict.verdict for verdict in both] == [Verdict.UNPROVEN] * 2
+    assert judged(trace, [{0, 1}], "x")[0].verdict is Verdict.UNPROVEN
     trace.add(Step("", "view", "aten.view.default", (1,), x.view(3, 1), free=True))
     assert judged(trace, [{0, 1, 5}], "clone view")[0].verdict is Verdict.EXACT
     assert judged(trace, [{2}], "gt check")[0].verdict is Verdict.EXACT
@@ -957,6 +961,23 @@ def test_what_only_copies_or_checks_is_proven_by_what_it_was_given() -> None:
     assert judged(trace, [{0, 1}], "gt check")[0].verdict is Verdict.UNPROVEN
     assert judged(trace, [{2}], "gt")[0].verdict is Verdict.UNPROVEN
     assert judged(trace, [{3}], "gt check")[0].verdict is Verdict.UNPROVEN
+
+
+def test_what_shows_nothing_of_what_it_wrote_over_is_proven_where_only_its_nodes_give_it() -> None:
+    trace = Trace()
+    trace.add(Step("", "x", "placeholder", (), torch.randn(3, 1), free=True))
+    trace.add(Step("", "softmax", "aten._softmax.default", (0,), torch.ones(3, 1)))
+
+    def verdict() -> Verdict:
+        steps = frozenset(range(1, len(trace.steps)))
+        call = Observation(0, (), "", [], [Written("buf0", steps)], replaced=[frozenset({0})])
+        nodes = [{"name": "softmax"}]
+        launch = {"index": 0, "line": 0, "kernel": "k", "nodes": nodes}
+        return judge({"launches": [launch]}, [Observed(trace, [call])])[0].verdict
+
+    assert verdict() is Verdict.EXACT
+    trace.add(Step("", "other", "aten.sigmoid.default", (0,), torch.ones(3, 1)))
+    assert verdict() is Verdict.UNPROVEN
 
 
 def test_sums_that_cancel_are_found_by_what_rounding_leaves() -> None:
@@ -1225,8 +1246,12 @@ def test_what_cannot_be_proven_is_said(compiled: Compiled, tmp_path: Path) -> No
 
 
 OWN_OPERATOR = """
-import torch
+import sys, torch
 from torch import nn
+
+print("loaded")
+sys.stdout.write("without an end")
+torch.set_default_dtype(torch.float64)
 
 @torch.library.custom_op("opprof_test::thrice", mutates_args=())
 def thrice(x: torch.Tensor) -> torch.Tensor:
@@ -1239,7 +1264,7 @@ class Model(nn.Module):
         return thrice(x.sin()).exp()
 
 def get_model_and_input():
-    return Model(), torch.randn(5)
+    return Model(), torch.randn(5, dtype=torch.float32)
 """
 
 
@@ -1250,19 +1275,35 @@ def test_operators_of_a_program_are_those_that_its_script_defines(
     script, run = tmp_path / "own.py", RunFolder(tmp_path / "run")
     script.write_text(OWN_OPERATOR)
     run.path.mkdir()
-    loaded = load_model_script(script)
+    try:
+        loaded = load_model_script(script)
+    finally:
+        torch.set_default_dtype(torch.float32)
     graphs = CompiledGraphs(run)
     torch._dynamo.reset()
     with watching_inductor(run.path / "code", graphs.keep), torch.no_grad():
         torch.compile(loaded.module)(*loaded.args)
-    run.run.write_text(json.dumps({"script": "own.py"}))
-    # The script is where it was made from.
-    monkeypatch.chdir(tmp_path)
+    # The one that the run was made of, and not what has its name here; what it prints and how it ends is its own.
+    run.run.write_text(json.dumps({"script": "own.py", "directory": str(tmp_path)}))
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "own.py").write_text("raise AssertionError\n")
+    monkeypatch.chdir(tmp_path / "here")
     proof = prove(run.path, None)
     assert proof.count("exact") == 3, proof.graphs
+    script.write_text("import sys\nsys.exit(0)\n")
+    (ended,) = prove(run.path, None).graphs.values()
+    assert "SystemExit" in ended["error"]
     script.unlink()
     (unproven,) = prove(run.path, None).graphs.values()
     assert "opprof_test.thrice.default is no operator of PyTorch's own" in unproven["error"]
+
+
+def test_operators_that_are_handed_to_others_are_looked_for() -> None:
+    """An operator with effects stands in a graph as what with_effects calls."""
+    args = [{"node": "token"}, {"op": "opprof_test.unheard_of.default"}, {"node": "x"}]
+    node = {"name": "n", "op": "call_function", "target": "higher_order.with_effects", "args": args}
+    document = {"graphs": [{"nodes": [node]}]}
+    assert unknown_operators(document) == ["opprof_test.unheard_of.default"]
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,10 @@ def test_outputs_that_nothing_reaches_prove_nothing(tmp_path: Path, begins: str)
 OBJECTS = {
     "dataclass": "Output(None, [torch.tanh(self.fc(x))])",
     "objects in objects": "Output(Plain(torch.tanh(self.fc(x))), None)",
+    "a dictionary of its own class, beside a tensor": "(x.sin(), Named(a=torch.tanh(self.fc(x))))",
+    "a list of its own class": "Several([torch.tanh(self.fc(x))])",
+    "slots, in what can be called": "Called(torch.tanh(self.fc(x)))",
+    "values of a dictionary, twice": "(lambda p: [p, p])({1: Plain(torch.tanh(self.fc(x)))}.values())",
 }
 HOLDERS = """
 from dataclasses import dataclass
@@ -140,6 +144,22 @@ class Output:
 class Plain:
     def __init__(self, held):
         self.held = held
+        self.owner = self
+
+class Named(dict):
+    pass
+
+class Several(list):
+    pass
+
+class Called:
+    __slots__ = "held"
+
+    def __init__(self, held):
+        self.held = held
+
+    def __call__(self):
+        return self.held
 """
 
 

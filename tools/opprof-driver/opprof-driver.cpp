@@ -14,6 +14,7 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/Path.h"
 
+#include <climits>
 #include <csignal>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -401,9 +402,11 @@ static int runDriver(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   // What begins this program without a launcher is begun anew; where that is
-  // not possible, it goes on without.
-  if (opprof::askForHugePages())
-    ::execv("/proc/self/exe", argv);
+  // not possible, or a loader was given the program, it goes on without.
+  char self[PATH_MAX] = {};
+  if (::readlink("/proc/self/exe", self, sizeof(self) - 1) > 0 &&
+      sys::path::filename(self) == "opprof-driver" && opprof::askForHugePages())
+    ::execv(self, argv);
   opprof::keepHugePagesFromChildren();
 
   StringRef name = argc ? sys::path::filename(argv[0]) : StringRef();

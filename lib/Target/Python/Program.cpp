@@ -239,7 +239,8 @@ def _loaded(name, base):
     for count in range(len(steps) - 1, 0, -1):
         module = sys.modules.get(".".join(steps[:count]))
         if module is not None:
-            found = functools.reduce(lambda of, step: getattr(of, step, None), steps[count:], module)
+            # A library may import a part of it that is asked for by name.
+            found = functools.reduce(lambda of, step: getattr(of, "__dict__", {}).get(step), steps[count:], module)
             if isinstance(found, type) and issubclass(found, base):
                 return found
             break
@@ -249,10 +250,12 @@ def _loaded(name, base):
 def _import_nothing(kind, context):
     """PyTorch would import the module that a default of dictionaries or a member of an enumeration is said to be of."""
     if kind == "collections.defaultdict":
-        named = context if isinstance(context, dict) else {}
-        factory = f"{named.get('default_factory_module')}.{named.get('default_factory_name')}"
-        if factory not in [f"builtins.{each}" for each in ("bool", "dict", "float", "int", "list", "set", "str", "tuple")]:
-            raise ImportError(f"a dictionary's defaults are of {factory}, which a file does not choose")
+        module, name = (context.get(f"default_factory_{part}") for part in ("module", "name")) if isinstance(context, dict) else (None, None)
+        if module != "builtins" or not isinstance(vars(builtins).get(name), type):
+            raise ImportError(
+                f"a dictionary has defaults of {module}.{name}, which a file does not choose: make the graph of a model whose dictionaries "
+                "have defaults of a type of Python's own (list, int), or none"
+            )
     try:
         values = [json.loads(context)]
     except (TypeError, ValueError):
@@ -449,11 +452,13 @@ LogicalResult ProgramPrinter::visit(GraphOp root) {
   return success();
 }
 
-/// The string, or None where there is none.
+/// A structure of a container that PyTorch could not write: a text that only
+/// shows it.
 static bool isShownOnly(StringAttr structure) {
   return structure && !structure.getValue().starts_with("[");
 }
 
+/// The string, or None where there is none.
 static std::string getOptionalString(Operation *op, StringRef name) {
   auto text = op->getAttrOfType<StringAttr>(name);
   return !text || isShownOnly(text) ? "None" : getPythonString(text);
@@ -942,7 +947,7 @@ LogicalResult ProgramPrinter::print(raw_ostream &os) {
         "    program = load(\"weights.safetensors\")  # or a state_dict, in a "
         "file or in memory\n"
         "    result = program(*args)\n\"\"\"\n\n"
-        "import collections\nimport enum\nimport functools\nimport json\n"
+        "import builtins\nimport collections\nimport enum\nimport functools\nimport json\n"
         "import math\nimport operator\nimport os\nimport sys\n\n"
         "import torch\nimport torch.utils._pytree as pytree\n";
   if (usesMarkers)

@@ -7,17 +7,17 @@ model in float64 (float32 where float64 does not run). A budget of 0 asks for th
 import ast
 import contextlib
 import copy
-import dataclasses
 import functools
 import importlib.util
 import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, ItemsView, Mapping, Sequence, ValuesView
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -390,28 +390,47 @@ def widen(leaf: Any) -> Any:
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
     """The tensors of what a step takes or gives, in objects of any class too: what is not found is not compared."""
-    found: list[torch.Tensor] = []
-    seen: dict[int, Any] = {}
+    # By id, with the objects, so that no other one gets it meanwhile.
+    known: dict[int, tuple[Any, list[torch.Tensor]]] = {}
 
-    def search(part: Any) -> None:
+    def search(part: Any) -> list[torch.Tensor]:
+        found: list[torch.Tensor] = []
         for leaf in tree_leaves(part.to_tuple() if hasattr(part, "to_tuple") else part):
             if isinstance(leaf, torch.Tensor):
                 found.append(leaf)
-            elif id(leaf) not in seen and (held := _attributes_held_by(leaf)):
-                seen[id(leaf)] = leaf
-                search(held)
+            elif id(leaf) in known:
+                found += known[id(leaf)][1]
+            elif held := _held_by(leaf):
+                # What leads back to it adds nothing.
+                known[id(leaf)] = (leaf, [])
+                known[id(leaf)] = (leaf, [tensor for one in held for tensor in search(one)])
+                found += known[id(leaf)][1]
+        return found
 
-    search(value)
-    return found
+    return search(value)
 
 
-def _attributes_held_by(value: Any) -> list[Any]:
-    """What a dataclass or another plain object holds."""
-    if isinstance(value, type | ModuleType | torch.nn.Module) or callable(value):
+#: Of what they hold nothing is a result.
+_NO_HOLDERS = (type, ModuleType, torch.nn.Module, FunctionType, MethodType, BuiltinFunctionType)
+#: What pytree takes apart where it is of exactly one of its own classes.
+_COLLECTIONS = (list, tuple, set, frozenset, deque, ItemsView, ValuesView)
+
+
+def _held_by(value: Any) -> list[Any]:
+    """What a container of any class holds, and the attributes of an object."""
+    if isinstance(value, _NO_HOLDERS):
         return []
-    if dataclasses.is_dataclass(value):
-        return [getattr(value, field.name, None) for field in dataclasses.fields(value)]
-    return list(vars(value).values()) if hasattr(value, "__dict__") else []
+    held: list[Any] = []
+    if isinstance(value, Mapping):
+        held += value.values()
+    elif isinstance(value, _COLLECTIONS):
+        held += value
+    held += getattr(value, "__dict__", {}).values()
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in [slots] if isinstance(slots, str) else slots:
+            held.append(getattr(value, name, None))
+    return held
 
 
 def tensors_of(result: Any) -> list[torch.Tensor]:

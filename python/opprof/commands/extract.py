@@ -82,7 +82,7 @@ def _script(step: Step, region: Region) -> str:
 def _with_title(program: str, step: Step, region: Region) -> str:
     """The program, whose docstring is the script's."""
     head, end, rest = program.partition('"""\n\n')
-    imports = "import os\n\nimport torch\n"
+    imports = "\n\nimport torch\n"
     if not head.startswith('"""') or not end or imports not in rest:
         raise OpprofError("opprof-translate: the program begins otherwise than this opprof knows")
     kind = "step" if step.facts.get("kind") == "step" else "call"
@@ -100,7 +100,7 @@ def _with_title(program: str, step: Step, region: Region) -> str:
     return (
         "\n".join(lines)
         + '\n"""\n\n'
-        + rest.replace(imports, imports.replace("\n\n", "\nfrom typing import Any\n\n"), 1)
+        + rest.replace(imports, f"\nfrom typing import Any{imports}", 1)
     )
 
 

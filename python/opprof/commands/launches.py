@@ -150,7 +150,11 @@ def prove(directory: Path, graph: Path | None) -> Proof:
 def _script_of(directory: Path) -> Path | None:
     """The script that a run folder was made of, where it still lies there."""
     run = RunFolder(directory)
-    script = Path(str(run.read_run().get("script", ""))) if run.run.is_file() else Path()
+    facts = run.read_run() if run.run.is_file() else {}
+    named, began_in = facts.get("script"), facts.get("directory")
+    if not isinstance(named, str) or not isinstance(began_in, str):
+        return None
+    script = Path(began_in, named)
     return script if script.suffix == ".py" and script.is_file() else None
 
 

@@ -6,6 +6,7 @@ torch.profiler's trace.
 
 import contextlib
 import gc
+import os
 import shutil
 import statistics
 import sys
@@ -495,6 +496,7 @@ def facts_of(script: ModelScript) -> dict[str, Any]:
     return {
         "command": ["opprof", *sys.argv[1:]],
         "script": str(script.path),
+        "directory": os.getcwd(),
         "versions": versions(),
         "device": describe_device("cuda" if is_cuda else "cpu"),
         "training": script.module.training,

@@ -52,8 +52,8 @@ _HTML_BEGINS, _PERFETTO_BEGINS = "<!doctype html>", '{"displayTimeUnit": "ns"'
 
 def check_report_file(path: Path, option: str, *, is_page: bool = False) -> None:
     """Refuses to replace what is no page or trace of a report's: in `--html rank0.json rank1.json` the option takes the first recording."""
-    # A device and a pipe are written to, and a link gives way.
-    if path.is_file() and not path.is_symlink():
+    # A device and a pipe are written to, as what stands for the terminal is, and a link gives way.
+    if str(path) != "-" and path.is_file() and not path.is_symlink():
         check_mark(
             path,
             _HTML_BEGINS if is_page else _PERFETTO_BEGINS,

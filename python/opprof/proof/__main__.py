@@ -4,8 +4,11 @@ It ends with the process PARENT, which began it. The script is run where the gra
 Needs PyTorch.
 """
 
+import contextlib
 import json
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from opprof.errors import OpprofError
@@ -22,14 +25,36 @@ def _define_operators(graph: Path, script: Path | None) -> None:
     unknown = unknown_operators(document)
     if unknown and script is not None:
         progress(f"running {script}, as {unknown[0]} is no operator of PyTorch's own")
-        load_model_script(script)
+        with _defaults_kept():
+            load_model_script(script)
         unknown = unknown_operators(document)
     if unknown:
         run = f", and running {script} defines none of that name" if script else ""
         raise OpprofError(f"{unknown[0]} is no operator of PyTorch's own{run}")
 
 
+@contextlib.contextmanager
+def _defaults_kept() -> Iterator[None]:
+    """What a script sets for all that is computed is the script's: the graph has its own."""
+    import torch
+
+    dtype, device, grad = (
+        torch.get_default_dtype(),
+        torch.get_default_device(),
+        torch.is_grad_enabled(),
+    )
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_default_device(device)
+        torch.set_grad_enabled(grad)
+
+
 def main() -> int:
+    # The answer is all that goes where it is read: code that is run may print.
+    answer = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     code, graph, launches = map(Path, sys.argv[1:4])
     script = Path(sys.argv[5]) if len(sys.argv) > 5 else None
     end_with(int(sys.argv[4]))
@@ -40,10 +65,11 @@ def main() -> int:
     try:
         _define_operators(graph, script)
         runs = observe_all(code, graph)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # A kernel that fails, a graph that can't be run: nothing is proven, and that is the answer.
         what = str(error) if isinstance(error, OpprofError) else f"{type(error).__name__}: {error}"
-        print(json.dumps({"error": what.splitlines()[0] if what else type(error).__name__}))
+        what = what.splitlines()[0] if what else type(error).__name__
+        print(json.dumps({"error": what}), file=answer, flush=True)
         return 0
     verdicts = judge(json.loads(launches.read_text(encoding="utf-8")), runs)
     print(
@@ -52,7 +78,9 @@ def main() -> int:
                 "launches": [verdict.to_json() for verdict in verdicts],
                 "confidence": confidence_shares(verdicts),
             }
-        )
+        ),
+        file=answer,
+        flush=True,
     )
     return 0
 

@@ -189,7 +189,7 @@ def _judge_run(maps: Mapping[str, Any], run: Observed) -> list[LaunchVerdict]:
             # It may have been made of what it wrote over: a softmax of one element is one, whatever that is.
             given = [(claims[p], run.calls[calls[p][0]].with_replaced()) for p in sorted(group)]
             again = _judge_launch(claim, call, given, unknown, run.trace)
-            if again.verdict is Verdict.EXACT:
+            if again.verdict is Verdict.EXACT and _has_all_of_its_values(given, run.trace):
                 again.note = "what it was given shows in nothing that it wrote"
                 verdict = again
         verdicts.append(verdict)
@@ -297,20 +297,36 @@ def _why_unchanged(claim: _Claim, call: Observation, claims: Sequence[_Claim], t
     """Why a launch with these nodes changes nothing; empty where that is not proven."""
     if _gives_again(claim, call, claims, trace):
         return "it leaves what it was given, and its nodes alone give that again"
-    if _only_copies(claim, call, trace):
+    if _only_copies(claim, call, claims, trace):
         return "it leaves what it was given, and its nodes only copy"
     if _only_asserts(claim, call, trace):
         return "it only checks what it was given"
     return ""
 
 
-def _only_copies(claim: _Claim, call: Observation, trace: Trace) -> bool:
-    """Whether all nodes of a launch are copies of what it was given, or views of these."""
-    return bool(claim.keys) and all(
-        (trace.steps[number].same or trace.steps[number].free)
+def _only_copies(claim: _Claim, call: Observation, claims: Sequence[_Claim], trace: Trace) -> bool:
+    """Whether all nodes of a launch are copies of what it was given, or views of these, and no other launch has one of them."""
+    if any(key in other.of for other in claims if other is not claim for key in claim.keys):
+        return False
+    steps = [trace.steps[number] for number in claim.steps]
+    return any(step.same for step in steps) and all(
+        number >= 0
+        and not trace.steps[number].is_input
+        and (trace.steps[number].same or trace.steps[number].free)
         and any(number in read for read in call.reads)
         for key in claim.keys
         for number in claim.of[key] or [-1]
+    )
+
+
+def _has_all_of_its_values(members: Sequence[tuple[_Claim, Observation]], trace: Trace) -> bool:
+    """Whether no step that computes what launches wrote is another's: which one they ran would not show."""
+    own = set().union(*(claim.steps for claim, _ in members))
+    return all(
+        number in own or trace.steps[number].is_input or trace.steps[number].computes_nothing
+        for _, call in members
+        for place in call.written
+        for number in place.steps
     )
 
 

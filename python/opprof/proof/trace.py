@@ -437,11 +437,20 @@ def resolve(target: str, *, missing_ok: bool = False) -> Any:
 def unknown_operators(document: Mapping[str, Any]) -> list[str]:
     """Targets of the document's nodes that nothing here defines."""
     resolve.cache_clear()
-    targets = {
-        entry["target"]
+    calls = [
+        entry
         for graph in document["graphs"]
         for entry in graph["nodes"]
-        if entry["op"] == "call_function" and not entry["target"].startswith("higher_order.")
+        if entry["op"] == "call_function"
+    ]
+    targets = {entry["target"] for entry in calls}
+    targets = {target for target in targets if not target.startswith("higher_order.")}
+    # Those that an operator of PyTorch's is handed, as with_effects is.
+    targets |= {
+        argument["op"]
+        for entry in calls
+        for argument in entry["args"]
+        if isinstance(argument, dict) and isinstance(argument.get("op"), str)
     }
     return sorted(target for target in targets if resolve(target, missing_ok=True) is None)
 
