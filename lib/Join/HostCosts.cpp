@@ -248,9 +248,10 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
                                    std::max(window->second, time.second))
                         : time;
       }
-  // How much of a time counts, if anything of it does.
-  auto counted = [&](int64_t startNs,
-                     int64_t durationNs) -> std::optional<int64_t> {
+  // How much of a time counts, if anything of it does. What is waited for may
+  // come after the last activity that was seen.
+  auto counted = [&](int64_t startNs, int64_t durationNs,
+                     bool isAwaited) -> std::optional<int64_t> {
     if (anySteady) {
       std::optional<uint32_t> step = stepAt(profile.steps, startNs);
       return step && profile.steps[*step].phase == Phase::Steady
@@ -260,7 +261,9 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
     if (!window)
       return durationNs;
     int64_t from = std::max(startNs, window->first);
-    int64_t to = std::min(startNs + durationNs, window->second);
+    int64_t to = startNs + durationNs;
+    if (!isAwaited)
+      to = std::min(to, window->second);
     bool isOutside = durationNs ? from >= to : from > to;
     return isOutside ? std::nullopt : std::optional(to - from);
   };
@@ -278,7 +281,8 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
   const std::vector<BackendWait> backendWaits = findBackendWaits(trace, host);
   for (const BackendWait &wait : backendWaits)
     if (std::optional<int64_t> ns =
-            counted(wait.time.first, wait.time.second - wait.time.first)) {
+            counted(wait.time.first, wait.time.second - wait.time.first,
+                    /*isAwaited=*/true)) {
       OperatorPlaces::Where where;
       if (places.any())
         where = places.of(wait.next);
@@ -290,8 +294,11 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
     if (!places.any() && !op.annotation)
       continue;
     std::optional<HostCostKind> kind = kindOf(op, hasDevice);
-    std::optional<int64_t> ns = counted(op.startNs, op.durationNs);
-    if (!kind || !ns)
+    if (!kind)
+      continue;
+    std::optional<int64_t> ns =
+        counted(op.startNs, op.durationNs, *kind == HostCostKind::Wait);
+    if (!ns)
       continue;
     // A wait inside another one is part of it.
     uint32_t outer = host.parent(index);
@@ -327,7 +334,8 @@ void opprof::join::addHostCosts(const Trace &trace, const HostTimeline &host,
            event.startNs < std::prev(before)->second;
   };
   for (const HostEvent &event : trace.hostEvents) {
-    std::optional<int64_t> ns = counted(event.startNs, event.durationNs);
+    std::optional<int64_t> ns =
+        counted(event.startNs, event.durationNs, isWait(event));
     if (!ns || (isGarbage(event) && isWithin(event)))
       continue;
     StringRef source, module;

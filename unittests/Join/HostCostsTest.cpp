@@ -177,6 +177,13 @@ TEST_F(HostCostsTest, WithoutStepsWhatLiesBesideTheWindowIsNotCounted) {
   ASSERT_EQ(profile->host.size(), 1u);
   EXPECT_EQ(profile->host[0].calls, 3u);
   EXPECT_EQ(profile->host[0].timeNs, 3 * kMs);
+  // What the program waits for at its end comes after its last operator.
+  for (HostEvent &event : trace.hostEvents)
+    event.name = "wait";
+  profile = attribute(trace, {});
+  ASSERT_EQ(profile->host.size(), 1u);
+  EXPECT_EQ(profile->host[0].calls, 4u);
+  EXPECT_EQ(profile->host[0].timeNs, 6 * kMs);
 }
 
 /// A compilation traces the program by calling its operators, more than a step
