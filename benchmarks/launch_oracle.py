@@ -145,7 +145,7 @@ class _Inputs:
     def __enter__(self) -> None:
         from torch._inductor.output_code import CompiledFxGraph
 
-        from opprof.proof.observe import copy_of
+        from opprof.proof.trace import copy_of
 
         self.original = original = CompiledFxGraph.__call__
 

@@ -1298,6 +1298,47 @@ def test_operators_of_a_program_are_those_that_its_script_defines(
     assert "opprof_test.thrice.default is no operator of PyTorch's own" in unproven["error"]
 
 
+def test_what_is_written_through_a_view_is_in_the_tensor() -> None:
+    """Inductor leaves writes in place where nothing else needs what was there: the diagonal of a tensor that goes on."""
+
+    def node(name: str, target: str, *args: Any) -> dict[str, Any]:
+        described = [{"node": arg} if isinstance(arg, str) else arg for arg in args]
+        call = {"op": "call_function", "target": target, "args": described, "kwargs": {}}
+        return {"name": name, **call}
+
+    nodes = [
+        node("double", "aten.mul.Tensor", "x", 2),
+        node("before", "aten.exp.default", "double"),
+        node("diagonal", "aten.diagonal.default", "double"),
+        node("half", "aten.mul.Tensor", "diagonal", 0.5),
+        node("written", "aten.copy_.default", "diagonal", "half"),
+        node("after", "aten.exp.default", "double"),
+        node("first", "aten.select.int", "double", 0, 0),
+        node("zeroed", "aten.zero_.default", "first"),
+        node("last", "aten.exp.default", "double"),
+    ]
+    outputs = [{"value": {"node": "last"}, "kind": "user_output"}]
+    graph = {"name": "g", "inputs": [{"name": "x"}], "nodes": nodes, "outputs": outputs}
+    x = torch.randn(3, 3)
+    runner = GraphRunner({"types": [], "graphs": [graph]}, lambda name, entry: None, bool, None)
+    trace = runner.run([x])
+    value = {
+        step.name: step.value for step in trace.steps if step.name not in ("written", "zeroed")
+    }
+    expected = x * 2
+    assert torch.equal(value["before"], expected.exp())
+    expected.diagonal().mul_(0.5)
+    assert torch.equal(value["after"], expected.exp())
+    expected[0] = 0
+    assert torch.equal(value["last"], expected.exp())
+    # What went on is of the node that wrote, and of what it was before.
+    (last,) = trace.of["", "last"]
+    (before,) = trace.of["", "double"]
+    derivation = Derivation(trace, {before}, set(range(len(trace.steps))))
+    names = {trace.steps[number].name for number in derivation.needs([last])[0]}
+    assert {"written", "half", "zeroed"} <= names
+
+
 def test_operators_that_are_handed_to_others_are_looked_for() -> None:
     """An operator with effects stands in a graph as what with_effects calls."""
     args = [{"node": "token"}, {"op": "opprof_test.unheard_of.default"}, {"node": "x"}]

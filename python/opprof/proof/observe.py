@@ -14,7 +14,7 @@ from opprof.errors import OpprofError
 from opprof.progress import progress
 from opprof.proof.inputs import fill, harness_inputs
 from opprof.proof.recorder import Execution, Recorder, Tensor, load
-from opprof.proof.trace import FORCED_ROUNDS, GraphRunner, Step, Trace
+from opprof.proof.trace import FORCED_ROUNDS, GraphRunner, Step, Trace, copy_of
 from opprof.proof.values import ValueIndex
 
 
@@ -363,17 +363,6 @@ def _constants(
                 module[entry["target"]] = value
             found[entry["target"]] = value
     return found
-
-
-def copy_of(value: Any) -> Any:
-    """A tensor on a copy of its storage: the same layout, elements that share a place included."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    copy = torch.empty(0, dtype=value.dtype, device=value.device)
-    whole = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value.untyped_storage())
-    return copy.set_(
-        whole.clone().untyped_storage(), value.storage_offset(), value.size(), value.stride()
-    )
 
 
 def observe_all(

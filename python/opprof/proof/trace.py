@@ -146,6 +146,17 @@ class Trace:
         return len(self.steps) - 1
 
 
+def copy_of(value: Any) -> Any:
+    """A tensor on a copy of its storage: the same layout, elements that share a place included."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    copy = torch.empty(0, dtype=value.dtype, device=value.device)
+    whole = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value.untyped_storage())
+    return copy.set_(
+        whole.clone().untyped_storage(), value.storage_offset(), value.size(), value.stride()
+    )
+
+
 class GraphRunner:
     """Runs the graphs of a document of graph JSON. `rounds`: where loops are left in any case."""
 
@@ -164,6 +175,8 @@ class GraphRunner:
         self.rounds = rounds
         self.symbols: dict[str, Any] = {}
         self.trace = Trace()
+        #: What the last node wrote in place: the tensor as it was, and its new value.
+        self._written: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def run(self, inputs: Sequence[Any]) -> Trace:
         """Runs the first graph. Raises OpprofError for a node that can't be run here; what ran before is in `trace`."""
@@ -184,9 +197,18 @@ class GraphRunner:
             operands = (given.step,) if given.step >= 0 else ()
             step = Step(where, entry["name"], "placeholder", operands, given.value, free=True)
             bound[entry["name"]] = _Bound(given.value, self.trace.add(step))
-        for entry in graph["nodes"]:
+        last_use = {
+            name: position
+            for position, entry in enumerate(graph["nodes"])
+            for name in _names([entry["args"], entry["kwargs"]])
+        }
+        for position, entry in enumerate(graph["nodes"]):
+            self._written = []
             try:
-                bound[entry["name"]] = self._node(where, entry, bound)
+                bound[entry["name"]] = made = self._node(where, entry, bound)
+                if self._written:
+                    used = {name for name, last in last_use.items() if last > position}
+                    self._write_through(where, entry, bound, made.step, used)
             except OpprofError:
                 raise
             except Exception as error:
@@ -233,6 +255,7 @@ class GraphRunner:
             # The graph's last step with an input: nothing reads the old value afterwards, but the wrapper's run needs it.
             step.value = args[1].to(args[0].dtype).expand(args[0].shape)
             step.operands = tuple(bound[name].step for name in _names(entry["args"][1]))
+            self._written = [(args[0], step.value)]
         elif step.operator == "prims.inductor_random":
             step.value = inductor_random(*args)
         elif step.operator == "prims.inductor_seeds":
@@ -270,11 +293,13 @@ class GraphRunner:
             if argument.alias_info is None or not argument.alias_info.is_write:
                 continue
             if position < len(args_list) and isinstance(args_list[position], torch.Tensor):
-                args_list[position] = args_list[position].clone()
+                old, args_list[position] = args_list[position], args_list[position].clone()
                 changed.append((entry["args"][position], args_list[position]))
+                self._written.append((old, args_list[position]))
             elif isinstance(kwargs.get(argument.name), torch.Tensor):
-                kwargs[argument.name] = kwargs[argument.name].clone()
+                old, kwargs[argument.name] = kwargs[argument.name], kwargs[argument.name].clone()
                 changed.append((entry["kwargs"][argument.name], kwargs[argument.name]))
+                self._written.append((old, kwargs[argument.name]))
         step.value = function(*args_list, **kwargs)
         if step.value is None and changed:
             step.value = tuple(value for _, value in changed)
@@ -283,6 +308,41 @@ class GraphRunner:
         for place, value in changed:
             for name in _names(place):
                 bound[name] = _Bound(value, len(self.trace.steps))
+
+    def _write_through(
+        self,
+        where: str,
+        entry: Mapping[str, Any],
+        bound: dict[str, _Bound],
+        writer: int,
+        used: set[str],
+    ) -> None:
+        """Where something of the memory that was written is used afterwards, a tensor whose diagonal was, gives all that lies there its
+        new value."""
+        for old, new in self._written:
+            if old.layout != torch.strided:
+                continue
+            memory = old.untyped_storage().data_ptr()
+            others = [
+                name
+                for name, known in bound.items()
+                if isinstance(value := known.value, torch.Tensor)
+                and value is not new
+                and value.layout == torch.strided
+                and value.untyped_storage().data_ptr() == memory
+            ]
+            if not memory or used.isdisjoint(others):
+                continue
+            whole = copy_of(old)
+            whole.copy_(new)
+            for name in others:
+                value = bound[name].value
+                view = torch.empty(0, dtype=value.dtype, device=value.device).set_(
+                    whole.untyped_storage(), value.storage_offset(), value.size(), value.stride()
+                )
+                operands = (writer, bound[name].step)
+                step = Step(where, entry["name"], entry["target"], operands, view)
+                bound[name] = _Bound(view, self.trace.add(step))
 
     def _classify(self, step: Step) -> None:
         steps = self.trace.steps
