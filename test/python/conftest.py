@@ -3,6 +3,7 @@
 import functools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -13,6 +14,11 @@ import pytest
 import torch
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def pytest_sessionstart() -> None:
+    """Where tests run in the background, Ctrl-C is ignored, and so it would be by every command that they begin."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

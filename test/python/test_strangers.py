@@ -589,8 +589,6 @@ def test_a_command_that_is_ended_takes_its_unfinished_file_away(
         [*command, f"--perfetto={folder / 'timeline.json'}"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        # Where tests run in the background, Ctrl-C is ignored, which is inherited.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     while process.poll() is None and not list(folder.iterdir()):
         time.sleep(0.01)
