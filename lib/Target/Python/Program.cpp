@@ -947,7 +947,8 @@ LogicalResult ProgramPrinter::print(raw_ostream &os) {
         "    program = load(\"weights.safetensors\")  # or a state_dict, in a "
         "file or in memory\n"
         "    result = program(*args)\n\"\"\"\n\n"
-        "import builtins\nimport collections\nimport enum\nimport functools\nimport json\n"
+        "import builtins\nimport collections\nimport enum\nimport "
+        "functools\nimport json\n"
         "import math\nimport operator\nimport os\nimport sys\n\n"
         "import torch\nimport torch.utils._pytree as pytree\n";
   if (usesMarkers)
