@@ -16,7 +16,6 @@
 #include "llvm/Support/Format.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/Unicode.h"
 
 #include <algorithm>
 
@@ -163,11 +162,6 @@ static std::string formatLine(const Row &row) {
   os << "  " << llvm::left_justify(row.place, kPlaceWidth) << ' '
      << llvm::left_justify(row.module, kPlaceWidth) << ' ' << row.nodes;
   return line;
-}
-
-static unsigned columnsOf(StringRef text) {
-  int columns = llvm::sys::unicode::columnWidthUTF8(text);
-  return columns < 0 ? text.size() : columns;
 }
 
 /// The text's beginning, in at most that many columns.

@@ -170,9 +170,9 @@ static void printItem(Page &page, const ItemChange &item) {
   // How it was found is said where it is not the surest way.
   std::string name = item.name;
   if (item.matchedBy && *item.matchedBy != Match::Identity &&
-      rest > Page::columns(name) + 12)
+      rest > columnsOf(name) + 12)
     name += (" (by " + stringify(*item.matchedBy) + ")").str();
-  unsigned nameWidth = Page::columns(name);
+  unsigned nameWidth = columnsOf(name);
   if (item.detail.empty() || nameWidth + 8 > rest)
     page.text(Page::fit(name, rest), Style::Bold);
   else

@@ -6,17 +6,10 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Unicode.h"
 
 using namespace llvm;
 using namespace opprof;
 using namespace opprof::report;
-
-unsigned Page::columns(StringRef text) {
-  int width = sys::unicode::columnWidthUTF8(text);
-  // Malformed or unprintable text is shown byte by byte.
-  return width < 0 ? text.size() : width;
-}
 
 /// Continuation bytes stay with their first.
 static bool isContinuation(char c) { return (c & 0xC0) == 0x80; }
@@ -35,17 +28,18 @@ static bool isInsideNumber(StringRef text, size_t place) {
 
 std::string Page::fit(StringRef text, unsigned limit, unsigned headQuarters) {
   std::string clean = toTerminalText(text);
-  if (columns(clean) <= limit)
+  if (columnsOf(clean) <= limit)
     return clean;
   if (limit < 2)
     return std::string(limit, '.');
   size_t left = 0, right = clean.size();
   unsigned headSize = (limit - 1) * headQuarters / 4;
-  while (left < right && columns(StringRef(clean).take_front(left)) < headSize)
+  while (left < right &&
+         columnsOf(StringRef(clean).take_front(left)) < headSize)
     for (++left; left < right && isContinuation(clean[left]);)
       ++left;
   while (right > left &&
-         columns(StringRef(clean).drop_front(right)) < limit - 1 - headSize)
+         columnsOf(StringRef(clean).drop_front(right)) < limit - 1 - headSize)
     for (--right; right > left && isContinuation(clean[right]);)
       --right;
   // More digits than this are no number that anybody reads.
@@ -90,13 +84,13 @@ Page &Page::text(StringRef unsafe, Style style) {
 Page &Page::left(StringRef content, unsigned size, Style style) {
   std::string fitted = fit(content, size);
   text(fitted, style);
-  os.indent(size - std::min(size, columns(fitted)));
+  os.indent(size - std::min(size, columnsOf(fitted)));
   return *this;
 }
 
 Page &Page::right(StringRef content, unsigned size, Style style) {
   std::string fitted = fit(content, size);
-  os.indent(size - std::min(size, columns(fitted)));
+  os.indent(size - std::min(size, columnsOf(fitted)));
   return text(fitted, style);
 }
 
@@ -109,7 +103,7 @@ Page &Page::bar(double percent, unsigned size, Style style) {
     content += "█";
   content += kEighths[eighths % 8];
   text(content, style);
-  os.indent(size - std::min(size, columns(content)));
+  os.indent(size - std::min(size, columnsOf(content)));
   return *this;
 }
 
@@ -122,7 +116,7 @@ void Page::heading(StringRef title, const std::string &note) {
   end();
   text(title, Style::Bold);
   if (!isNarrow())
-    right(note, width - columns(title), Style::Dim);
+    right(note, width - columnsOf(title), Style::Dim);
   end();
 }
 
@@ -162,11 +156,10 @@ static SmallVector<StringRef> breakWords(ArrayRef<StringRef> words,
   SmallVector<StringRef> broken;
   for (StringRef word : words) {
     bool isPath = word.contains('/');
-    size_t cut = !isPath && Page::columns(word) > room
+    size_t cut = !isPath && columnsOf(word) > room
                      ? word.take_front(room).find_last_of("._(")
                      : StringRef::npos;
-    if (cut == StringRef::npos ||
-        Page::columns(word.drop_front(cut + 1)) > room) {
+    if (cut == StringRef::npos || columnsOf(word.drop_front(cut + 1)) > room) {
       broken.push_back(word);
       continue;
     }
@@ -184,7 +177,7 @@ void Page::paragraph(StringRef content, unsigned indent, unsigned maxLines) {
   size_t next = 0;
   for (; next < words.size(); ++next) {
     unsigned room = width - indent;
-    if (!line.empty() && columns(line) + 1 + columns(words[next]) > room) {
+    if (!line.empty() && columnsOf(line) + 1 + columnsOf(words[next]) > room) {
       if (printed + 1 == maxLines)
         break;
       flush(line, printed, indent);
@@ -195,7 +188,7 @@ void Page::paragraph(StringRef content, unsigned indent, unsigned maxLines) {
     // What is whole ends at a clause; a number without what it counts of
     // says nothing.
     size_t space;
-    while (columns(line) + 2 > width - indent &&
+    while (columnsOf(line) + 2 > width - indent &&
            (space = line.rfind(' ')) != std::string::npos)
       line.resize(space);
     size_t clause = line.find_last_of(";,:");

@@ -27,8 +27,6 @@ public:
   bool isNarrow() const { return width < 72; }
   unsigned getLines() const { return lines; }
 
-  static unsigned columns(llvm::StringRef text);
-
   /// `text` without control characters, cut in the middle to `limit` columns,
   /// of which the part before the cut has `headQuarters` fourths. No number is
   /// cut in two: what would be left of it would be another one.

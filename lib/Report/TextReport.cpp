@@ -4,6 +4,7 @@
 #include "opprof/Report/FindingExplanation.h"
 #include "opprof/Report/Report.h"
 #include "opprof/Report/ReportModel.h"
+#include "opprof/Support/TerminalText.h"
 #include "opprof/Support/Units.h"
 
 #include "Page.h"
@@ -29,9 +30,9 @@ static void printSummary(Page &page, const ReportModel &model) {
             .str();
   // A command line may be longer than the page, and so may what others wrote.
   std::string origin = model.origin.empty() ? "" : ", " + model.origin;
-  unsigned taken = Page::columns(rest) + Page::columns(origin);
+  unsigned taken = columnsOf(rest) + columnsOf(origin);
   if (page.isNarrow() ||
-      taken + std::min(Page::columns(model.title), 30u) > page.getWidth()) {
+      taken + std::min(columnsOf(model.title), 30u) > page.getWidth()) {
     page.paragraph(model.title + rest + origin, 0, 4);
   } else {
     page.text(Page::fit(model.title, page.getWidth() - taken), Style::Bold);
@@ -182,7 +183,7 @@ static void printTimeRows(Page &page, const ReportModel &model,
 /// The end of a path that fits: the file and the line are there.
 static std::string fitSource(StringRef source, unsigned limit) {
   StringRef name = source.substr(source.find_last_of('/') + 1);
-  return Page::fit(Page::columns(source) <= limit ? source : name, limit);
+  return Page::fit(columnsOf(source) <= limit ? source : name, limit);
 }
 
 /// Columns of counters that nodes have, as many as leave room for names.
@@ -536,7 +537,7 @@ void report::printText(const Profile &profile, raw_ostream &os,
       page.end();
       page.text("    ").paragraph(finding->text, 4, 6);
     } else {
-      page.paragraph(finding->text, 14 + Page::columns(id), 2);
+      page.paragraph(finding->text, 14 + columnsOf(id), 2);
     }
   }
   if (model.findings.size() > findings) {

@@ -1,6 +1,7 @@
 // What takes most of a profile, as a short list.
 
 #include "opprof/Report/Report.h"
+#include "opprof/Support/TerminalText.h"
 #include "opprof/Support/Units.h"
 
 #include "Page.h"
@@ -53,7 +54,7 @@ void report::printTop(const Profile &profile, std::optional<ItemKind> by,
               .str(),
           countWidth, Style::Dim);
     page.text("  ");
-    unsigned name = std::min(rest, Page::columns(item.name));
+    unsigned name = std::min(rest, columnsOf(item.name));
     page.text(Page::fit(item.name, rest), Style::Bold);
     if (!item.detail.empty() && name + 8 < rest)
       page.text("  ").text(Page::fit(item.detail, rest - name - 2), Style::Dim);

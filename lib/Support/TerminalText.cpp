@@ -5,6 +5,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/Unicode.h"
 
 using namespace llvm;
 
@@ -39,6 +40,11 @@ std::string opprof::toTerminalText(StringRef text) {
 
 /// Longer lines are cut: some files are one line.
 static constexpr size_t kLongestLine = 4096;
+
+unsigned opprof::columnsOf(StringRef text) {
+  int width = llvm::sys::unicode::columnWidthUTF8(text);
+  return width < 0 ? text.size() : width;
+}
 
 std::string opprof::toTerminalLines(StringRef message) {
   SmallVector<std::string> lines;

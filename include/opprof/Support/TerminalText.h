@@ -18,6 +18,10 @@ std::string toTerminalText(llvm::StringRef text);
 /// The same of a message of several lines, each no longer than a screen shows.
 std::string toTerminalLines(llvm::StringRef message);
 
+/// How many columns the text takes; text that is malformed or cannot be printed
+/// is shown byte by byte.
+unsigned columnsOf(llvm::StringRef text);
+
 /// Passes JSON on to a stream that may be a terminal: in its strings, and there
 /// alone, such characters may stand, and are escaped as JSON has it.
 class TerminalJSON : public llvm::raw_ostream {
