@@ -68,6 +68,13 @@ def observe(folder: Path, program: Path, *arguments: object) -> dict[str, Any]:
     return result
 
 
+def observe_processes(folder: Path, program: Path) -> tuple[str, list[dict[str, Any]]]:
+    """What is said of a program that ends well, and the profile of each of its processes."""
+    done = opprof("run", "-o", folder, program)
+    assert done.returncode == 0, done.stderr
+    return done.stderr, [json.loads(file.read_text()) for file in folder.glob("profile-*.json")]
+
+
 def write(folder: Path, text: str) -> Path:
     path = folder / "program.py"
     path.write_text(text)
@@ -465,9 +472,7 @@ def test_forks_have_files_of_their_own(tmp_path: Path) -> None:
         "    child.start()\n"
         "    child.join()\n",
     )
-    done = opprof("run", "-o", tmp_path / "run", program)
-    assert done.returncode == 0, done.stderr
-    profiles = [json.loads(f.read_text()) for f in (tmp_path / "run").glob("profile-*.json")]
+    _, profiles = observe_processes(tmp_path / "run", program)
     sources = [k.get("source") for p in profiles for k in p["kernels"] if k["name"] == "aten::exp"]
     assert sources == [f"{program}:3"] * 2
 
@@ -487,15 +492,13 @@ def test_what_a_program_starts_is_shown_where_that_does_the_work(tmp_path: Path)
         "        process.start()\n"
         "        process.join()\n",
     )
-    done = opprof("run", "-o", tmp_path / "run", program)
-    assert done.returncode == 0, done.stderr
-    profiles = [json.loads(file.read_text()) for file in (tmp_path / "run").glob("profile*")]
+    said, profiles = observe_processes(tmp_path / "run", program)
     # No process of a folder is its run where others did what it is for.
     assert len(profiles) == 3 and not (tmp_path / "run" / "profile.opprof.json").exists()
     most = max(profiles, key=lambda profile: len(profile["kernels"]))
     process = most["sources"][0]["process"]
-    assert f"by opprof observer, process {process}\n" in done.stderr
-    assert f"\nprocess {process}: " not in done.stderr
+    assert f"by opprof observer, process {process}\n" in said
+    assert f"\nprocess {process}: " not in said
 
 
 def test_the_type_of_a_product_is_the_one_that_autocast_casts_to(tmp_path: Path) -> None:
