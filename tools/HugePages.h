@@ -1,5 +1,6 @@
 // Huge pages for what a tool allocates: graphs and traces of many nodes lie all
-// over memory, and half of the time that they take is translation of addresses.
+// over memory, and a quarter of the time that they take goes into translating
+// addresses (docs/dedup.md).
 
 #ifndef OPPROF_TOOLS_HUGEPAGES_H
 #define OPPROF_TOOLS_HUGEPAGES_H
