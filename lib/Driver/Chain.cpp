@@ -268,12 +268,12 @@ static Error writeCaptured(const profile::Profile &profile,
 }
 
 /// All that follows from graph, code and timeline. `graph` is null where only
-/// the code is there; `trace` is torch.profiler's, null where the folder's own
-/// timeline is to be read.
+/// the code is there. What somebody else recorded has been read: the timeline,
+/// and the counters among the inputs; else the folder's own are.
 static Error attribute(Session &session, const RunFolder &folder,
-                       ModuleOp graph, bool mapped,
-                       const llvm::MemoryBuffer *trace, const Page &page) {
-  ProfileInputs inputs;
+                       ModuleOp graph, bool mapped, const Page &page,
+                       std::unique_ptr<trace::Trace> trace = nullptr,
+                       ProfileInputs inputs = {}) {
   std::vector<CompiledGraph> compiled;
   if (Error error = inputs.readRun(folder.run()))
     return error;
@@ -301,34 +301,37 @@ static Error attribute(Session &session, const RunFolder &folder,
   if (inputs.maps.empty() && (trace || captured || inputs.run->mode == "eager"))
     if (Error error = mapNodes(folder, graph, inputs))
       return error;
-  for (const std::string &counters : {folder.counters(), folder.countersPage()})
-    if (isFile(counters))
-      if (Error error = inputs.readCounters(counters))
-        return error;
-  if (Error error = inputs.readCeilings(folder))
-    return error;
-  session.progress("joining the timeline to the launches");
   std::unique_ptr<llvm::MemoryBuffer> timeline;
   if (!trace) {
+    for (const std::string &counters :
+         {folder.counters(), folder.countersPage()})
+      if (isFile(counters))
+        if (Error error = inputs.readCounters(counters))
+          return error;
     std::string message;
     timeline = opprof::openInput(captured ? folder.capture() : folder.trace(),
                                  &message);
     if (!timeline)
       return llvm::createStringError(message);
-    trace = timeline.get();
+    Expected<std::unique_ptr<trace::Trace>> read =
+        trace::readTrace(timeline->getMemBufferRef());
+    if (!read)
+      return read.takeError();
+    trace = std::move(*read);
   }
-  Expected<std::unique_ptr<profile::Profile>> profile =
-      makeProfile(trace->getMemBufferRef(), inputs);
-  if (!profile)
-    return profile.takeError();
+  if (Error error = inputs.readCeilings(folder))
+    return error;
+  session.progress("joining the timeline to the launches");
+  std::unique_ptr<profile::Profile> profile =
+      makeProfile(std::move(trace), inputs);
   if (Error error =
-          writeProgram(session, folder, graph, compiled, inputs, **profile))
+          writeProgram(session, folder, graph, compiled, inputs, *profile))
     return error;
   // Another recording's trace is there already.
   if (timeline && captured)
-    if (Error error = writeCaptured(**profile, *trace, folder))
+    if (Error error = writeCaptured(*profile, *timeline, folder))
       return error;
-  return writeReports(**profile, folder, page);
+  return writeReports(*profile, folder, page);
 }
 
 /// Makes graph.mlirbc of graph.json, and gives what it holds.
@@ -375,7 +378,7 @@ Error driver::profileRun(Session &session, const RunFolder &folder, bool mapped,
               : session.readGraph(folder.graph());
   if (!graph)
     return graph.takeError();
-  return attribute(session, folder, **graph, mapped, /*trace=*/nullptr, page);
+  return attribute(session, folder, **graph, mapped, page);
 }
 
 Error driver::profileTimeline(Session &session, const RunFolder &folder,
@@ -531,13 +534,28 @@ Error driver::profileFiles(Session &session, const RecordedFiles &files,
       openRecording(files.trace);
   if (!recorded)
     return recorded.takeError();
+  // What is read is what will lie in the run folder, and is called so; what is
+  // wrong with it is to be mended where it came from.
+  std::string kept = folder.trace();
+  Expected<std::unique_ptr<trace::Trace>> trace =
+      trace::readTrace({(*recorded)->getBuffer(), kept});
+  if (!trace) {
+    std::string what = llvm::toString(trace.takeError());
+    if (StringRef rest = what; rest.consume_front(kept + ":"))
+      what = (files.trace + ":" + rest).str();
+    return llvm::createStringError(what);
+  }
   std::unique_ptr<llvm::MemoryBuffer> counters;
+  ProfileInputs inputs;
   if (!files.counters.empty()) {
     Expected<std::unique_ptr<llvm::MemoryBuffer>> read =
         openRecording(files.counters);
     if (!read)
       return read.takeError();
     counters = std::move(*read);
+    if (Error error =
+            inputs.readCounters({counters->getBuffer(), files.counters}))
+      return error;
   }
   if (Error error = folder.clear())
     return error;
@@ -548,12 +566,8 @@ Error driver::profileFiles(Session &session, const RecordedFiles &files,
   for (auto [source, name] : llvm::zip_equal(*sources, names))
     if (Error error = code::copy(source, code::file(folder.getPath(), name)))
       return error;
-  // What is read is what lies in the run folder, and is called so.
-  std::unique_ptr<llvm::MemoryBuffer> trace =
-      llvm::MemoryBuffer::getMemBuffer((*recorded)->getBuffer(), folder.trace(),
-                                       /*RequiresNullTerminator=*/false);
   Error written = writeFile(folder.trace(), [&](llvm::raw_ostream &os) {
-    trace::writeGzip(trace->getBuffer(), os);
+    trace::writeGzip((*recorded)->getBuffer(), os);
   });
   if (written)
     return written;
@@ -571,13 +585,6 @@ Error driver::profileFiles(Session &session, const RecordedFiles &files,
   }
   if (Error error = writeRun(files, names, folder))
     return error;
-  Error failure = attribute(session, folder, graph.get(), /*mapped=*/false,
-                            trace.get(), page);
-  if (!failure)
-    return Error::success();
-  // What is wrong with it is to be mended where it came from.
-  std::string what = llvm::toString(std::move(failure));
-  if (StringRef rest = what; rest.consume_front(folder.trace() + ":"))
-    what = (files.trace + ":" + rest).str();
-  return llvm::createStringError(what);
+  return attribute(session, folder, graph.get(), /*mapped=*/false, page,
+                   std::move(*trace), std::move(inputs));
 }

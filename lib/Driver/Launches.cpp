@@ -166,15 +166,7 @@ static std::string formatLine(const Row &row) {
 
 /// The text's beginning, in at most that many columns.
 static std::string cut(StringRef text, unsigned columns) {
-  if (columnsOf(text) <= columns)
-    return text.rtrim().str();
-  while (!text.empty() && columnsOf(text) >= columns) {
-    // Whole characters: what goes on with one, and its first byte.
-    while (text.size() > 1 && (text.back() & 0xc0) == 0x80)
-      text = text.drop_back();
-    text = text.drop_back();
-  }
-  return (text + "…").str();
+  return fitColumns(text.rtrim(), columns, /*headQuarters=*/4);
 }
 
 /// The launch in two lines of at most `width` columns: what runs and what it

@@ -99,21 +99,26 @@ Error ProfileInputs::readPartitions(StringRef file) {
 }
 
 Error ProfileInputs::readCounters(StringRef file) {
-  return readWith(file, [&](StringRef text, StringRef name) -> Error {
-    if (!trace::isCountersPage(text)) {
-      Expected<trace::CountersFile> read = trace::readCounters(text, name);
-      if (!read)
-        return read.takeError();
-      counters = std::move(*read);
-      return Error::success();
-    }
+  return readWith(file, [&](StringRef text, StringRef name) {
+    return readCounters({text, name});
+  });
+}
+
+Error ProfileInputs::readCounters(MemoryBufferRef text) {
+  if (trace::isCountersPage(text.getBuffer())) {
     Expected<std::unique_ptr<trace::Trace>> read =
-        trace::readCountedKernels({text, name});
+        trace::readCountedKernels(text);
     if (!read)
       return read.takeError();
     countedKernels = std::move(*read);
     return Error::success();
-  });
+  }
+  Expected<trace::CountersFile> read =
+      trace::readCounters(text.getBuffer(), text.getBufferIdentifier());
+  if (!read)
+    return read.takeError();
+  counters = std::move(*read);
+  return Error::success();
 }
 
 Error ProfileInputs::readRun(StringRef file) {
@@ -136,14 +141,20 @@ driver::makeProfile(MemoryBufferRef timeline, const ProfileInputs &inputs,
       trace::readTrace(timeline, options);
   if (!trace)
     return trace.takeError();
+  return makeProfile(std::move(*trace), inputs);
+}
+
+std::unique_ptr<Profile>
+driver::makeProfile(std::unique_ptr<trace::Trace> trace,
+                    const ProfileInputs &inputs) {
   join::AttributionInputs joined;
   joined.maps = inputs.maps;
   joined.partitions = inputs.partitions;
   joined.wrappers = &inputs.wrappers;
-  std::unique_ptr<Profile> profile = join::attribute(**trace, joined);
+  std::unique_ptr<Profile> profile = join::attribute(*trace, joined);
   // A large one takes as much memory as the findings and the text that follow,
   // which the C library would keep by for lists of the same sizes.
-  trace->reset();
+  trace.reset();
 #ifdef __GLIBC__
   ::malloc_trim(/*pad=*/0);
 #endif

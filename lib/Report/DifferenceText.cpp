@@ -174,11 +174,11 @@ static void printItem(Page &page, const ItemChange &item) {
     name += (" (by " + stringify(*item.matchedBy) + ")").str();
   unsigned nameWidth = columnsOf(name);
   if (item.detail.empty() || nameWidth + 8 > rest)
-    page.text(Page::fit(name, rest), Style::Bold);
+    page.text(fitColumns(name, rest), Style::Bold);
   else
     page.text(name, Style::Bold)
         .text("  ")
-        .text(Page::fit(item.detail, rest - nameWidth - 2), Style::Dim);
+        .text(fitColumns(item.detail, rest - nameWidth - 2), Style::Dim);
   page.end();
 }
 

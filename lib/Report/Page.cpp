@@ -11,51 +11,6 @@ using namespace llvm;
 using namespace opprof;
 using namespace opprof::report;
 
-/// Continuation bytes stay with their first.
-static bool isContinuation(char c) { return (c & 0xC0) == 0x80; }
-
-/// Whether a number goes on across `place`: "12|34", "1|.5", "1.|5".
-static bool isInsideNumber(StringRef text, size_t place) {
-  if (!place || place >= text.size())
-    return false;
-  char before = text[place - 1], after = text[place];
-  if (isDigit(before))
-    return isDigit(after) || (after == '.' && place + 1 < text.size() &&
-                              isDigit(text[place + 1]));
-  return before == '.' && isDigit(after) && place > 1 &&
-         isDigit(text[place - 2]);
-}
-
-std::string Page::fit(StringRef text, unsigned limit, unsigned headQuarters) {
-  std::string clean = toTerminalText(text);
-  if (columnsOf(clean) <= limit)
-    return clean;
-  if (limit < 2)
-    return std::string(limit, '.');
-  size_t left = 0, right = clean.size();
-  unsigned headSize = (limit - 1) * headQuarters / 4;
-  while (left < right &&
-         columnsOf(StringRef(clean).take_front(left)) < headSize)
-    for (++left; left < right && isContinuation(clean[left]);)
-      ++left;
-  while (right > left &&
-         columnsOf(StringRef(clean).drop_front(right)) < limit - 1 - headSize)
-    for (--right; right > left && isContinuation(clean[right]);)
-      --right;
-  // More digits than this are no number that anybody reads.
-  constexpr size_t kMostDigits = 12;
-  size_t headEnd = left, tailBegin = right;
-  while (isInsideNumber(clean, headEnd))
-    --headEnd;
-  while (isInsideNumber(clean, tailBegin))
-    ++tailBegin;
-  if (left - headEnd <= kMostDigits)
-    left = headEnd;
-  if (tailBegin - right <= kMostDigits)
-    right = tailBegin;
-  return clean.substr(0, left) + "…" + clean.substr(right);
-}
-
 static StringRef code(Style style) {
   switch (style) {
   case Style::Plain:
@@ -82,14 +37,14 @@ Page &Page::text(StringRef unsafe, Style style) {
 }
 
 Page &Page::left(StringRef content, unsigned size, Style style) {
-  std::string fitted = fit(content, size);
+  std::string fitted = fitColumns(content, size);
   text(fitted, style);
   os.indent(size - std::min(size, columnsOf(fitted)));
   return *this;
 }
 
 Page &Page::right(StringRef content, unsigned size, Style style) {
-  std::string fitted = fit(content, size);
+  std::string fitted = fitColumns(content, size);
   os.indent(size - std::min(size, columnsOf(fitted)));
   return text(fitted, style);
 }
@@ -143,7 +98,7 @@ static SmallVector<StringRef> splitWords(StringRef content) {
 void Page::flush(std::string &line, unsigned &printed, unsigned indent) {
   if (printed++)
     os.indent(indent);
-  os << fit(line, width - indent);
+  os << fitColumns(line, width - indent);
   end();
   line.clear();
 }

@@ -27,12 +27,6 @@ public:
   bool isNarrow() const { return width < 72; }
   unsigned getLines() const { return lines; }
 
-  /// `text` without control characters, cut in the middle to `limit` columns,
-  /// of which the part before the cut has `headQuarters` fourths. No number is
-  /// cut in two: what would be left of it would be another one.
-  static std::string fit(llvm::StringRef text, unsigned limit,
-                         unsigned headQuarters = 2);
-
   Page &text(llvm::StringRef unsafe, Style style = Style::Plain);
   Page &left(llvm::StringRef content, unsigned size,
              Style style = Style::Plain);

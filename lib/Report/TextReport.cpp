@@ -35,7 +35,7 @@ static void printSummary(Page &page, const ReportModel &model) {
       taken + std::min(columnsOf(model.title), 30u) > page.getWidth()) {
     page.paragraph(model.title + rest + origin, 0, 4);
   } else {
-    page.text(Page::fit(model.title, page.getWidth() - taken), Style::Bold);
+    page.text(fitColumns(model.title, page.getWidth() - taken), Style::Bold);
     page.text(rest);
     page.text(origin, Style::Dim);
     page.end();
@@ -156,7 +156,7 @@ static void printTimeRows(Page &page, const ReportModel &model,
       name += " (" + row.detail + ")";
     // What tells kernels apart is mostly in the first part of their names.
     if (longNames)
-      name = Page::fit(name, nameWidth, 3);
+      name = fitColumns(name, nameWidth, 3);
     page.text("  ").left(name, nameWidth);
     page.text(" ").bar(model.share(row.kernelTimeNs), barWidth);
     page.right(formatPercent(model.share(row.kernelTimeNs)), kShare);
@@ -183,7 +183,7 @@ static void printTimeRows(Page &page, const ReportModel &model,
 /// The end of a path that fits: the file and the line are there.
 static std::string fitSource(StringRef source, unsigned limit) {
   StringRef name = source.substr(source.find_last_of('/') + 1);
-  return Page::fit(columnsOf(source) <= limit ? source : name, limit);
+  return fitColumns(columnsOf(source) <= limit ? source : name, limit);
 }
 
 /// Columns of counters that nodes have, as many as leave room for names.
@@ -213,8 +213,8 @@ static void printNodes(Page &page, const ReportModel &model, size_t limit) {
       page.right(column.shortName, kCounter, Style::Dim);
     unsigned used = 2 + 9 + 8 + columns.size() * kCounter + 2;
     page.text("  ").text(
-        Page::fit("% of peak, of what fits, of lookups; registers",
-                  page.getWidth() - used),
+        fitColumns("% of peak, of what fits, of lookups; registers",
+                   page.getWidth() - used),
         Style::Dim);
     page.end();
   }
@@ -249,7 +249,7 @@ static void printNodes(Page &page, const ReportModel &model, size_t limit) {
     auto column = [&](StringRef content, unsigned size, bool isLast,
                       Style style) {
       if (isLast && isSure)
-        page.text(Page::fit(content, size), style);
+        page.text(fitColumns(content, size), style);
       else
         page.left(content, size, style);
     };
@@ -531,7 +531,7 @@ void report::printText(const Profile &profile, raw_ostream &os,
                               : "",
                           9, Style::Warn);
     // Another version's may be of any length.
-    std::string id = Page::fit(finding->id(), page.getWidth() / 2);
+    std::string id = fitColumns(finding->id(), page.getWidth() / 2);
     page.text(" ").text(id, Style::Bold).text(": ");
     if (page.isNarrow()) {
       page.end();

@@ -55,9 +55,10 @@ void report::printTop(const Profile &profile, std::optional<ItemKind> by,
           countWidth, Style::Dim);
     page.text("  ");
     unsigned name = std::min(rest, columnsOf(item.name));
-    page.text(Page::fit(item.name, rest), Style::Bold);
+    page.text(fitColumns(item.name, rest), Style::Bold);
     if (!item.detail.empty() && name + 8 < rest)
-      page.text("  ").text(Page::fit(item.detail, rest - name - 2), Style::Dim);
+      page.text("  ").text(fitColumns(item.detail, rest - name - 2),
+                           Style::Dim);
     page.end();
   }
   // Where there is nothing, why.

@@ -44,6 +44,7 @@ struct ProfileInputs {
   llvm::Error readMaps(llvm::StringRef file);
   llvm::Error readPartitions(llvm::StringRef file);
   llvm::Error readCounters(llvm::StringRef file);
+  llvm::Error readCounters(llvm::MemoryBufferRef text);
   llvm::Error readRun(llvm::StringRef file);
   llvm::Error readCeilings(llvm::StringRef file);
 
@@ -59,6 +60,11 @@ struct ProfileInputs {
 llvm::Expected<std::unique_ptr<profile::Profile>>
 makeProfile(llvm::MemoryBufferRef timeline, const ProfileInputs &inputs,
             const trace::ReadOptions &options = {});
+
+/// That of a timeline that has been read.
+std::unique_ptr<profile::Profile>
+makeProfile(std::unique_ptr<trace::Trace> timeline,
+            const ProfileInputs &inputs);
 
 /// The report as pages in files: 120 columns of text, and HTML.
 llvm::Error writeTextReport(const profile::Profile &profile,

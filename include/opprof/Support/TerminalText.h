@@ -22,6 +22,12 @@ std::string toTerminalLines(llvm::StringRef message);
 /// is shown byte by byte.
 unsigned columnsOf(llvm::StringRef text);
 
+/// `text` without control characters, cut in the middle to `limit` columns, of
+/// which the part before the cut has `headQuarters` fourths. No number is cut
+/// in two: what would be left of it would be another one.
+std::string fitColumns(llvm::StringRef text, unsigned limit,
+                       unsigned headQuarters = 2);
+
 /// Passes JSON on to a stream that may be a terminal: in its strings, and there
 /// alone, such characters may stand, and are escaped as JSON has it.
 class TerminalJSON : public llvm::raw_ostream {
