@@ -31,11 +31,17 @@ static unsigned getElementBytes(StringRef type) {
       .Default(type.starts_with("c10::Float8") ? 1 : 0);
 }
 
-/// The tensors among the inputs, in order.
+/// The tensors among the inputs, in order. Where a trace has their sizes and no
+/// types, those that have sizes: numbers have none.
 static SmallVector<TensorShape> readTensors(const OperatorTime &op) {
   SmallVector<TensorShape> tensors;
   std::vector<trace::InputShape> shapes = trace::readInputShapes(op.inputDims);
   std::vector<std::string> types = trace::readInputTexts(op.inputTypes);
+  if (types.empty())
+    for (const trace::InputShape &shape : shapes)
+      for (const std::vector<int64_t> &sizes : shape.tensors)
+        if (!sizes.empty())
+          tensors.push_back({SmallVector<int64_t, 4>(ArrayRef(sizes)), 0});
   if (shapes.size() != types.size())
     return tensors;
   for (auto [shape, type] : llvm::zip(shapes, types)) {
@@ -97,9 +103,49 @@ static std::optional<TensorShape> convolve(const TensorShape &input,
   return output;
 }
 
-/// What element-wise operators give: the sizes that all inputs stretch to.
-static TensorShape broadcast(ArrayRef<TensorShape> inputs) {
+/// Tensors one after the other along the dimension that the call says.
+static std::optional<TensorShape> concatenate(ArrayRef<TensorShape> inputs,
+                                              ArrayRef<std::string> values) {
+  SmallVector<int64_t> dim;
+  if (values.size() > 1)
+    dim = readNumbers(values[1]);
   TensorShape output = inputs.front();
+  int64_t rank = output.sizes.size();
+  if (dim.size() != 1 || dim[0] < -rank || dim[0] >= rank)
+    return std::nullopt;
+  size_t along = dim[0] < 0 ? dim[0] + rank : dim[0];
+  for (const TensorShape &input : inputs.drop_front()) {
+    // Empty ones of another rank are left out, for the sake of old programs.
+    if (input.sizes.size() == 1 && input.sizes[0] == 0)
+      continue;
+    if (input.sizes.size() != output.sizes.size() ||
+        llvm::AddOverflow(output.sizes[along], input.sizes[along],
+                          output.sizes[along]))
+      return std::nullopt;
+  }
+  return output;
+}
+
+/// Views that copy where no view can be had: what ran a kernel copied.
+static bool isCopyWhereNoView(StringRef name) {
+  return llvm::is_contained(
+      {"reshape", "reshape_as", "flatten", "contiguous", "type_as"}, name);
+}
+
+/// Operators that answer yes or no for each element.
+static bool isPredicate(StringRef name) {
+  return name.starts_with("logical_") || name.starts_with("is") ||
+         llvm::is_contained({"eq", "ne", "lt", "le", "gt", "ge"}, name);
+}
+
+/// What element-wise operators give: the sizes that all inputs stretch to. The
+/// type is that of the first one that is no number.
+static TensorShape broadcast(ArrayRef<TensorShape> inputs) {
+  const TensorShape *typed = llvm::find_if(
+      inputs, [](const TensorShape &input) { return !input.sizes.empty(); });
+  TensorShape output = inputs.front();
+  if (typed != inputs.end())
+    output.elementBytes = typed->elementBytes;
   for (const TensorShape &input : inputs.drop_front()) {
     if (input.sizes.size() > output.sizes.size())
       output.sizes.insert(output.sizes.begin(),
@@ -131,8 +177,12 @@ static std::optional<TensorShape> deriveOutput(StringRef name, WorkKind kind,
   if (inputs.empty())
     return std::nullopt;
   size_t count = inputs.size();
-  if (kind == WorkKind::Pointwise)
-    return broadcast(inputs);
+  if (kind == WorkKind::Pointwise) {
+    TensorShape output = broadcast(inputs);
+    if (isPredicate(name))
+      output.elementBytes = 1;
+    return output;
+  }
   if ((name == "mm" || name == "bmm" || name == "matmul") && count >= 2)
     return multiply(inputs[0], inputs[1]);
   if ((name == "addmm" || name == "baddbmm") && count >= 3)
@@ -153,8 +203,17 @@ static std::optional<TensorShape> deriveOutput(StringRef name, WorkKind kind,
        name == "convolution" || name == "_convolution") &&
       count >= 2)
     return convolve(inputs[0], inputs[1], values, 3);
+  if (name == "cat" || name == "concat")
+    return concatenate(inputs, values);
+  if (name == "type_as" && count >= 2) {
+    TensorShape output = inputs[0];
+    output.elementBytes = inputs[1].elementBytes;
+    return output;
+  }
+  if (isCopyWhereNoView(name))
+    return inputs.front();
   if (name.ends_with("_norm") || name.ends_with("softmax") || name == "clone" ||
-      name == "contiguous" || name == "copy_")
+      name == "copy_")
     return inputs.front();
   if (name == "embedding" && count >= 2 && inputs[0].sizes.size() == 2) {
     TensorShape output = inputs[1];
@@ -185,8 +244,10 @@ static void setCost(OperatorTime &op) {
   SmallVector<TensorShape> inputs = readTensors(op);
   std::vector<std::string> values = trace::readInputTexts(op.inputValues);
   WorkKind kind = getWorkKind(target);
-  // A view that ran a kernel did something that the model does not know.
-  if (inputs.empty() || kind == WorkKind::View || kind == WorkKind::Unknown)
+  bool isCopy = isCopyWhereNoView(name);
+  // Another view that ran a kernel did something that the model does not know.
+  if (inputs.empty() || (kind == WorkKind::View && !isCopy) ||
+      kind == WorkKind::Unknown)
     return;
   // What they multiply is calls of their own in a trace.
   if (name == "_native_multi_head_attention" ||
@@ -194,8 +255,10 @@ static void setCost(OperatorTime &op) {
     return;
   std::optional<TensorShape> output = deriveOutput(name, kind, inputs, values);
   OperatorCall call;
-  call.target = target;
+  call.target = isCopy ? StringRef("aten.clone") : StringRef(target);
   call.inputs = inputs;
+  if (isCopy)
+    call.inputs = call.inputs.take_front();
   if (output)
     call.outputs = *output;
   // What is copied to is not read.

@@ -555,6 +555,59 @@ TEST_F(FindingsTest, OperatorsHaveARoofWithoutAGraph) {
                                                  {NoPlace::Operator, 3'000}}));
 }
 
+TEST_F(FindingsTest, OperatorsOfATraceHaveWorkWithoutTheirOverloads) {
+  struct Call {
+    StringRef name, dims, types, values;
+    std::optional<uint64_t> flops, read, written;
+  };
+  const Call calls[] = {
+      // Seen in traces of an OWL-ViT and of a DLRM.
+      {"aten::mul", "[[1, 8, 4], [1, 8, 4]]",
+       R"(["c10::BFloat16", "c10::BFloat16"])", "", 32, 128, 64},
+      {"aten::mul", "[[], [8, 4]]", R"(["double", "c10::Half"])", "", 32, 72,
+       64},
+      {"aten::add_", "[[8, 4], [4], []]", R"(["float", "float", "Scalar"])", "",
+       32, 144, 128},
+      {"aten::pow", "[[16], []]", R"(["float", "Scalar"])", R"(["", "2"])", 16,
+       64, 64},
+      {"aten::eq", "[[16], []]", R"(["long int", "Scalar"])", "", 16, 128, 16},
+      {"aten::cat", "[[[2, 4], [3, 4]], []]", R"(["TensorList", "Scalar"])",
+       R"(["", "0"])", 0, 80, 80},
+      {"aten::cat", "[[[2, 4], [2, 5]], []]", R"(["TensorList", "Scalar"])",
+       R"(["", "-1"])", 0, 72, 72},
+      {"aten::cat", "[[[2, 4], [2, 5]], []]", R"(["TensorList", "Scalar"])",
+       R"(["", "2"])", 0, 72, std::nullopt},
+      // It copied, as no view of a transposed tensor has these sizes.
+      {"aten::reshape", "[[4, 8], []]", R"(["float", "ScalarList"])",
+       R"(["", "[32]"])", 0, 128, 128},
+      {"aten::type_as", "[[4, 8], [2]]", R"(["float", "c10::Half"])", "", 0,
+       128, 64},
+      // Older traces have sizes and no types: work, and no bytes.
+      {"aten::bmm", "[[2, 32, 1], [2, 1, 32]]", "", "", 4096, std::nullopt,
+       std::nullopt},
+      // What kernel a view ran is not known.
+      {"aten::transpose", "[[4, 8], [], []]",
+       R"(["float", "Scalar", "Scalar"])", "", std::nullopt, std::nullopt,
+       std::nullopt},
+      {"fbgemm::permute", "[[4, 8]]", R"(["float"])", "", std::nullopt,
+       std::nullopt, std::nullopt},
+  };
+  for (const Call &call : calls) {
+    OperatorTime &op = profile.operators.emplace_back();
+    op.name = call.name.str();
+    op.inputDims = call.dims.str();
+    op.inputTypes = call.types.str();
+    op.inputValues = call.values.str();
+  }
+  compute();
+  for (auto [op, call] : llvm::zip_equal(profile.operators, calls)) {
+    SCOPED_TRACE(op.name + " " + op.inputDims);
+    EXPECT_EQ(op.flops, call.flops);
+    EXPECT_EQ(op.bytesRead, call.read);
+    EXPECT_EQ(op.bytesWritten, call.written);
+  }
+}
+
 TEST_F(FindingsTest, ClassesByTheRoof) {
   // 67 GFLOP at 67 TFLOP/s is 1 ms; the kernel takes 1.25 ms.
   profile.steps = {{0, 0, 2'000'000, Phase::Steady}};

@@ -219,17 +219,25 @@ WorkKind opprof::getWorkKind(StringRef target) {
     return WorkKind::Pointwise;
   StringRef key = target;
   key.consume_front("torch.ops.");
-  std::string withOverload;
-  if (key.count('.') == 1) {
-    withOverload = key.str() + ".default";
-    key = withOverload;
-  }
-  if (const fx::OperatorSchema *schema = fx::lookupSchema(key)) {
-    if (schema->isPointwise)
-      return WorkKind::Pointwise;
-    if (schema->isReduction)
-      return WorkKind::Reduction;
-  }
+  // Of an operator without its overload, as traces have it, whichever ran.
+  bool isOverload = key.count('.') > 1;
+  const fx::OperatorSchema *schema =
+      isOverload ? fx::lookupSchema(key) : nullptr;
+  ArrayRef<fx::OperatorSchema> schemas;
+  if (!isOverload)
+    schemas = fx::getOverloads(key);
+  else if (schema)
+    schemas = *schema;
+  auto isPointwise = [](const fx::OperatorSchema &each) {
+    return each.isPointwise;
+  };
+  auto isReduction = [](const fx::OperatorSchema &each) {
+    return each.isReduction;
+  };
+  if (llvm::any_of(schemas, isPointwise))
+    return WorkKind::Pointwise;
+  if (llvm::any_of(schemas, isReduction))
+    return WorkKind::Reduction;
   // An in-place variant of a view renames storage too.
   if (fx::isViewOperator(target) || fx::isViewOperator(getBaseName(target)))
     return WorkKind::View;

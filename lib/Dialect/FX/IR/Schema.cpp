@@ -98,8 +98,7 @@ bool opprof::fx::isKnownToWrite(llvm::StringRef target) {
   return schema && schema->isMutating();
 }
 
-/// The schemas of all overloads of "aten.transpose".
-static llvm::ArrayRef<OperatorSchema> getOverloads(llvm::StringRef name) {
+llvm::ArrayRef<OperatorSchema> opprof::fx::getOverloads(llvm::StringRef name) {
   std::string prefix = (llvm::Twine(name) + ".").str();
   llvm::ArrayRef<OperatorSchema> schemas(kSchemas);
   const OperatorSchema *first = llvm::lower_bound(

@@ -49,6 +49,10 @@ struct OperatorSchema {
 /// schemas are kept has one of that name.
 const OperatorSchema *lookupSchema(llvm::StringRef target);
 
+/// The schemas of all overloads of "aten.transpose", in the order of their
+/// names.
+llvm::ArrayRef<OperatorSchema> getOverloads(llvm::StringRef name);
+
 /// True where the schema of `target` is known and says that it writes.
 bool isKnownToWrite(llvm::StringRef target);
 
