@@ -57,6 +57,18 @@ def import_once(tool: Path, archive: str, target: Path, inputs: list[str]) -> di
     }
 
 
+def texts_of(inputs: str) -> list[str]:
+    """What stands between the commas that are in no brackets."""
+    texts, depth = [""], 0
+    for sign in inputs:
+        depth += (sign in "[({") - (sign in "])}")
+        if sign == "," and depth == 0:
+            texts.append("")
+        else:
+            texts[-1] += sign
+    return texts
+
+
 def repeats(tools: Path, graph: Path) -> list[int]:
     """The number of partitions of each class, the largest first."""
     module, partitions = graph.with_suffix(".mlir"), graph.with_suffix(".partitions.json")
@@ -94,7 +106,7 @@ def main() -> None:
             ]
             whole, theirs = map(min, zip(*runs, strict=True))
             if inputs:
-                import_once(tool, archive, target, re.split(r",(?![^\[({]*[\])}])", inputs))
+                import_once(tool, archive, target, texts_of(inputs))
             nodes = nodes_of(json.loads(target.read_text())["graphs"][0])
             placeless = sum("modules" not in node or "stack" not in node for node in nodes)
             classes = repeats(options.tools, target)

@@ -3,8 +3,8 @@
     ninja -C build torchscript-many-archives
     python benchmarks/torchscript_mutations.py MODEL.pt… [--count 10000] [--seed 1] [--sandbox] [--keep DIR]
 
-A change is of bytes anywhere in the file, of its length, or of the content of one of its files: of code and pickles, with the checksums made
-right again, so that LibTorch gets to see it. Each way to end is counted: a graph; a refusal before LibTorch; an error of LibTorch's, its crash, or a limit,
+A change is of bytes anywhere in the file, of a field of the zip's own headers, of its length, or of the content of one of its files: of code, by bytes or by
+words and lines, and of pickles, by bytes or by operations, with the checksums made right again, so that LibTorch gets to see it. Each way to end is counted: a graph; a refusal before LibTorch; an error of LibTorch's, its crash, or a limit,
 all contained and reported. Where the reader itself ends, that is a fault: it is printed, kept in DIR, and makes the exit status 1.
 """
 
@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import collections
 import io
+import pickletools
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,6 +36,8 @@ WORDS = [
     b"(",
     b")",
 ]
+
+_WORD = re.compile(rb"[A-Za-z_][\w.]*|[-+]?\d[\w.]*")
 
 
 def change_bytes(data: bytes, rng: random.Random) -> bytes:
@@ -61,6 +65,73 @@ def change_bytes(data: bytes, rng: random.Random) -> bytes:
     return bytes(content)
 
 
+def change_code(text: bytes, rng: random.Random) -> bytes:
+    """Lines of a file of code that are left out, doubled or elsewhere, and words that stand where others of the file stood."""
+    lines = text.splitlines(keepends=True)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        if not lines:
+            break
+        place, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+        match rng.randrange(5):
+            case 0:
+                del lines[place]
+            case 1:
+                lines.insert(other, lines[place])
+            case 2:
+                lines[place], lines[other] = lines[other], lines[place]
+            case _:
+                words, others = _WORD.findall(lines[place]), _WORD.findall(lines[other])
+                if words and others:
+                    lines[place] = lines[place].replace(rng.choice(words), rng.choice(others), 1)
+    return b"".join(lines)
+
+
+def change_pickle(content: bytes, rng: random.Random) -> bytes:
+    """Operations of a pickle that are left out, doubled, exchanged, or there a second time in the place of another."""
+    try:
+        begins = [place for _, _, place in pickletools.genops(content) if place is not None]
+    except ValueError:
+        return change_bytes(content, rng)
+    pieces = [
+        content[begin:end] for begin, end in zip(begins, [*begins[1:], len(content)], strict=True)
+    ]
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        place, other = rng.randrange(len(pieces)), rng.randrange(len(pieces))
+        match rng.randrange(4):
+            case 0:
+                pieces[place] = b""
+            case 1:
+                pieces[place] *= 2
+            case 2:
+                pieces[place], pieces[other] = pieces[other], pieces[place]
+            case _:
+                pieces[place] = pieces[other]
+    return b"".join(pieces)
+
+
+def change_header(archive: bytes, rng: random.Random) -> bytes:
+    """A field of one of the zip's headers, which hold sizes, places, methods, flags and lengths of names."""
+    signature, size = rng.choice(((b"PK\3\4", 30), (b"PK\1\2", 46), (b"PK\5\6", 22)))
+    places = [found.start() for found in re.finditer(re.escape(signature), archive)]
+    if not places:
+        return change_bytes(archive, rng)
+    width = rng.choice((1, 2, 4))
+    place = rng.choice(places) + rng.randrange(4, size - width + 1)
+    value = rng.choice((0, 1, 0x7FFF_FFFF, 0xFFFF_FFFF, rng.getrandbits(32), len(archive)))
+    content = bytearray(archive)
+    content[place : place + width] = value.to_bytes(4, "little")[:width]
+    return bytes(content)
+
+
+def change_content(name: str, content: bytes, rng: random.Random) -> bytes:
+    if rng.random() < 0.5:
+        if name.endswith(".py"):
+            return change_code(content, rng)
+        if name.endswith(".pkl"):
+            return change_pickle(content, rng)
+    return change_bytes(content, rng)
+
+
 def change_file(archive: bytes, rng: random.Random) -> bytes:
     """One file of the archive changed, left out, or exchanged with another."""
     with zipfile.ZipFile(io.BytesIO(archive)) as source:
@@ -80,7 +151,7 @@ def change_file(archive: bytes, rng: random.Random) -> bytes:
                 (entries[other][0], content),
             )
         case _:
-            entries[chosen] = (name, change_bytes(content, rng))
+            entries[chosen] = (name, change_content(name, content, rng))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as sink:
         for entry_name, entry_content in entries:
@@ -92,6 +163,8 @@ def mutate(archive: bytes, rng: random.Random) -> bytes:
     kind = rng.random()
     if kind < 0.1:
         return archive[: rng.randrange(len(archive))]
+    if kind < 0.2:
+        return change_header(archive, rng)
     return change_bytes(archive, rng) if kind < 0.3 else change_file(archive, rng)
 
 

@@ -279,7 +279,8 @@ static void closeOthers(const std::vector<int> &kept) {
       close(last);
     last = file + 1;
   }
-  close_range(static_cast<unsigned>(last), ~0U, 0);
+  // By /proc where the kernel, or a container's filter, has no close_range.
+  closefrom(last);
 }
 
 /// What this process has mapped already, PyTorch's libraries among it.

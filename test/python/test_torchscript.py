@@ -1044,12 +1044,26 @@ def test_methods(tmp_path: Path) -> None:
         (["--input=1000000x1000000xf32"], "larger than 100 GB"),
         (["--nothing"], "there is no option --nothing"),
         (["--memory=0"], "a whole number from 1"),
-        (["-o", "graph.mlir"], "writes MLIR, with the same --input and --method"),
     ],
 )
 def test_wrong_requests(tmp_path: Path, options: list[str], says: str) -> None:
     save(CASES["perceptron"], tmp_path / "model.pt")
     assert says in refusal(tmp_path / "model.pt", *options)
+
+
+@pytest.mark.parametrize("ending", ["mlir", "mlirbc"])
+def test_mlir_is_that_of_the_graph_json(tmp_path: Path, ending: str) -> None:
+    save(CASES["perceptron"], tmp_path / "model.pt")
+    graph = tmp_path / f"graph.{ending}"
+    run_tool(TOOL, [tmp_path / "model.pt", "-o", graph, "--input=4x8xf32"])
+    assert graph.read_bytes().startswith(b"ML\xefR") == (ending == "mlirbc")
+    convert(tmp_path / "model.pt", "--input=4x8xf32")
+    expected = import_mlir(tmp_path / "model.json").read_text()
+    assert run_tool("opprof-opt", [graph]).decode().strip() == expected.strip()
+    assert len(list(tmp_path.iterdir())) == 5
+    (tmp_path / f"taken.{ending}").mkdir()
+    with pytest.raises(OpprofError, match="made no MLIR of its graph"):
+        run_tool(TOOL, [tmp_path / "model.pt", "-o", tmp_path / f"taken.{ending}"])
 
 
 @pytest.mark.parametrize("make", [torch.nn.LSTM, torch.nn.GRU])

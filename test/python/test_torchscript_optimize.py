@@ -144,6 +144,40 @@ def test_the_module_in_another_precision(tmp_path: Path) -> None:
             script.module(x.double())
 
 
+class Rotated(nn.Module):
+    """Takes the dtype of what it is given or holds, of which a tracer writes down the one that it found."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(16, 8)
+        self.out = nn.Linear(8, 4)
+        # It is no weight's, and says nothing of what the weights are.
+        self.scale = torch.tensor(0.5, dtype=torch.float64)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.table(tokens)
+        angles = torch.arange(tokens.shape[1]).to(x.dtype)[:, None] * torch.ones(8, dtype=x.dtype)
+        x = x.masked_fill(tokens[..., None] == 3, torch.finfo(x.dtype).min).clamp(-8)
+        wide = (x * angles.cos()).float()
+        return self.out((wide * self.scale).softmax(-1, dtype=torch.float32).to(x.dtype))
+
+
+@pytest.mark.parametrize("own", [torch.float32, torch.bfloat16])
+def test_a_traced_module_in_another_precision(tmp_path: Path, own: torch.dtype) -> None:
+    """It takes the dtypes that the tracer wrote for those of its weights; as it was saved, it gives TorchScript's bits."""
+    tokens = torch.zeros(2, 5, dtype=torch.int64)
+    traced = torch.jit.trace(Rotated().eval().to(own), tokens, check_trace=False)
+    traced.save(tmp_path / "model.pt")
+    options = TorchScriptOptions(inputs=["2x5xi64"])
+    script = load_model_script(write_archive_model(tmp_path / "model.pt", options, tmp_path / "o"))
+    with torch.no_grad():
+        expected = script.module(*script.args).double()
+        for dtype in (torch.bfloat16, torch.float64):
+            found = copy.deepcopy(script.module).to(dtype)(*script.args)
+            assert found.dtype == dtype
+            torch.testing.assert_close(found.double(), expected, rtol=0.1, atol=0.1)
+
+
 class Named(nn.Module):
     """Holds what the module that is made of it once called its own by the same names."""
 

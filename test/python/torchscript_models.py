@@ -30,7 +30,14 @@ def texts_of(inputs: tuple[Any, ...]) -> list[str]:
 def text_of(value: Any) -> str:
     """What --input makes a value of the same type and shape of."""
     if isinstance(value, Tensor):
-        names = {torch.float32: "f32", torch.int64: "i64", torch.bool: "b8", torch.float64: "f64"}
+        names = {
+            torch.float16: "f16",
+            torch.bfloat16: "bf16",
+            torch.float32: "f32",
+            torch.int64: "i64",
+            torch.bool: "b8",
+            torch.float64: "f64",
+        }
         return "x".join([*(str(size) for size in value.shape), names[value.dtype]])
     if value is None or isinstance(value, bool):
         return str(value).lower()

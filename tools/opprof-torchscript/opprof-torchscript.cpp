@@ -1,13 +1,15 @@
 // Reads a TorchScript archive through LibTorch, in a process of its own, and
-// writes graph JSON.
+// writes graph JSON, of which opprof-driver makes MLIR where that is asked for.
 
 #include "opprof/Torch/Archive.h"
 #include "opprof/Torch/Containment.h"
 #include "opprof/Torch/TorchScript.h"
 
 #include <fcntl.h>
+#include <spawn.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,9 +25,10 @@ static constexpr char kHelp[] =
     R"(usage: opprof-torchscript MODEL.pt -o GRAPH.json [options]
 
 Writes the graph of a TorchScript archive's method as graph JSON, which
-opprof-translate --import-fx-json reads.
+opprof-translate --import-fx-json reads, or as MLIR.
 
-  -o FILE            where the graph goes; - is stdout (the default)
+  -o FILE            where the graph goes; - is stdout (the default). MLIR where
+                     it ends in .mlir, bytecode in .mlirbc
   --method NAME      the method (forward)
   --input TEXT       one argument of the method, in order or as NAME=TEXT:
                      4x128xi64, 3, 0.5, true, none, 'text', [a,b], (a,b). The
@@ -123,12 +126,6 @@ static Options parseOptions(int argc, char **argv) {
   }
   if (options.request.path.empty())
     throw UsageError("no archive is given");
-  std::string suffix = std::filesystem::path(options.output).extension();
-  if (suffix == ".mlir" || suffix == ".mlirbc")
-    throw UsageError(options.output +
-                     ": graph JSON is what is written here; `opprof export " +
-                     options.request.path + " -o " + options.output +
-                     "` writes MLIR, with the same --input and --method");
   return options;
 }
 
@@ -171,6 +168,46 @@ static void writeFile(int from, const std::string &path) {
   }
 }
 
+static bool isMLIR(const std::string &path) {
+  std::string suffix = std::filesystem::path(path).extension();
+  return suffix == ".mlir" || suffix == ".mlirbc";
+}
+
+/// Has opprof-driver, which lies beside this program, make MLIR of the graph:
+/// LLVM and LibTorch never meet in one process.
+static void writeMLIR(int graph, const std::string &path) {
+  std::filesystem::path driver =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() /
+      "opprof-driver";
+  if (access(driver.c_str(), X_OK) != 0)
+    throw InputError("opprof-driver, which makes MLIR, is not beside this "
+                     "program: write graph JSON, and give it to "
+                     "opprof-translate --import-fx-json");
+  std::string folder =
+      std::filesystem::temp_directory_path() / "opprof-torchscript-XXXXXX";
+  if (!mkdtemp(folder.data()))
+    throw InputError(folder + " cannot be made: " + std::strerror(errno));
+  std::string json = folder + "/graph.json", name = driver, target = path;
+  int status = -1;
+  try {
+    writeFile(graph, json);
+    char command[] = "import", option[] = "-o";
+    char *arguments[] = {name.data(), command,       json.data(),
+                         option,      target.data(), nullptr};
+    pid_t child = 0;
+    if (posix_spawn(&child, name.c_str(), nullptr, nullptr, arguments,
+                    environ) == 0)
+      while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+  } catch (...) {
+    std::filesystem::remove_all(folder);
+    throw;
+  }
+  std::filesystem::remove_all(folder);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    throw InputError("opprof-driver made no MLIR of its graph");
+}
+
 static void printTimes(const ReadTimes &times) {
   std::fprintf(stderr,
                "load %.6f s, inlining %.6f s, run %.6f s, translation %.6f s, "
@@ -209,7 +246,10 @@ static void run(Options &options) {
     writeFile(files[Weights], options.weights);
   if (!options.arguments.empty())
     writeFile(files[Arguments], options.arguments);
-  writeFile(files[Graph], options.output);
+  if (isMLIR(options.output))
+    writeMLIR(files[Graph], options.output);
+  else
+    writeFile(files[Graph], options.output);
 }
 
 int main(int argc, char **argv) {

@@ -170,6 +170,10 @@ std::vector<Attempt> getAttempts() {
        [](auto &f) { return chmod((f + "/file").c_str(), 0777) == 0; }},
       {"link",
        [](auto &f) { return symlink("/etc", (f + "/link").c_str()) == 0; }},
+      {"second name",
+       [](auto &f) {
+         return link((f + "/file").c_str(), (f + "/x").c_str()) == 0;
+       }},
       {"folder", [](auto &f) { return mkdir((f + "/d").c_str(), 0700) == 0; }},
       {"socket", [](auto &) { return socket(AF_INET, SOCK_STREAM, 0) >= 0; }},
       {"local socket",
@@ -585,6 +589,30 @@ TEST(Sandbox, SaysWhatItLacks) {
     throw std::runtime_error(run(getSandbox(), [] {}));
   });
   EXPECT_NE(said.find("seccomp filter"), std::string::npos) << said;
+}
+
+/// A file that the parent has open for writing is none of the child's, on a
+/// kernel before 5.9 too.
+TEST(Sandbox, HasNoFileOfTheParents) {
+  Folder folder;
+  auto triesToWrite = [&] {
+    // Of a larger number than what the child is to keep.
+    int file =
+        fcntl(open((folder.path + "/file").c_str(), O_WRONLY), F_DUPFD, 100);
+    if (file < 0)
+      return std::string("there is none");
+    return run(getSandbox(), [&] {
+      if (write(file, "x", 1) == 1)
+        throw std::runtime_error("it could");
+    });
+  };
+  EXPECT_EQ(run({}, [&] { throw std::runtime_error(triesToWrite()); }), "");
+  EXPECT_EQ(run({},
+                [&] {
+                  refuse(SYS_close_range);
+                  throw std::runtime_error(triesToWrite());
+                }),
+            "");
 }
 
 TEST(Sandbox, LetsWorkBeDone) {

@@ -15,20 +15,26 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from opprof.chain import import_graph
 from opprof.errors import OpprofError
 from opprof.export.archive_script import ArchiveScript, load_archive, place_of
 from opprof.export.model_script import ModelScript, load_model_script
 from opprof.export.weights import PRODUCER, save_weights
-from opprof.files import check_mark, replacing, scratch_folder
+from opprof.files import check_mark, read_json, replacing, scratch_folder
 from opprof.suffixes import GRAPH_JSON, MLIR_BYTECODE, SAFETENSORS
 from opprof.tools import run_tool
 from opprof.torchscript import TorchScriptOptions, write_graph
 
 #: Inputs on which the module and the archive have to give the same bits, besides the first.
 _SEEDS = (11, 23, 47)
+
+#: What a module is converted to: to be faster, and to be what errors are held against.
+_OTHER_PRECISIONS = (torch.bfloat16, torch.float64)
+
+#: The dtypes of weights, as graph JSON names them, that a conversion changes.
+_FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 _MODULE = '''
 
@@ -147,10 +153,13 @@ def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path
         bytecode, weights = scratch / f"graph{MLIR_BYTECODE}", scratch / f"weights{SAFETENSORS}"
         # The module may be moved before it is called.
         write_graph(archive, graph, replace(options, follow_devices=True), weights)
-        import_graph(graph, bytecode)
-        program = run_tool("opprof-translate", ["--emit-python", bytecode]).decode()
+        programs = [_emit(graph, bytecode)]
+        following = _following_precision(read_json(graph))
+        if following is not None:
+            graph.write_text(json.dumps(following), encoding="utf-8")
+            programs.append(_emit(graph, bytecode))
         emitted = scratch / "program.py"
-        emitted.write_text(program, encoding="utf-8")
+        emitted.write_text(programs[0], encoding="utf-8")
         held = runpy.run_path(str(emitted))["_read_safetensors"](str(weights))
     own = {key for key, _ in (*script.module.named_parameters(), *script.module.named_buffers())}
     constants = {key: value for key, value in held.items() if key not in own}
@@ -160,19 +169,119 @@ def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path
     args = tuple(script.args[place] for place in places)
     with replacing(arguments, "wb") as stream:
         torch.save(args, stream)
-    with replacing(target) as file:
-        file.write(program)
-        file.write(
-            _MODULE.format(
-                archive=os.path.relpath(archive.resolve(), output.resolve()),
-                constants=own_constants.name if constants else None,
-                arguments=arguments.name,
-                leaves=list(map(_form, tree_leaves(args))),
-                own=_own_prefix([*own, *constants]),
-            )
-        )
-    _check_results(script, load_model_script(target), places)
+    end = _MODULE.format(
+        archive=os.path.relpath(archive.resolve(), output.resolve()),
+        constants=own_constants.name if constants else None,
+        arguments=arguments.name,
+        leaves=list(map(_form, tree_leaves(args))),
+        own=_own_prefix([*own, *constants]),
+    )
+
+    def write(program: str) -> ModelScript:
+        with replacing(target) as file:
+            file.write(program)
+            file.write(end)
+        return load_model_script(target)
+
+    written = write(programs[0])
+    _check_results(script, written, places)
+    if len(programs) > 1:
+        precisions = _precisions(written)
+        if len(precisions) < len(_OTHER_PRECISIONS):
+            written = write(programs[1])
+            if len(_precisions(written)) > len(precisions):
+                _check_results(script, written, places)
+            else:
+                write(programs[0])
     return target
+
+
+def _emit(graph: Path, bytecode: Path) -> str:
+    import_graph(graph, bytecode)
+    return run_tool("opprof-translate", ["--emit-python", bytecode]).decode()
+
+
+def _following_precision(document: dict[str, Any]) -> dict[str, Any] | None:
+    """The graph with the dtype of a weight where it names the one that all of them have; None where it names none.
+
+    A tracer writes the dtype that `x.to(weight.dtype)` found, and the lowest number of that, and a converted module computes in
+    another one.
+    """
+    graph, types = document["graphs"][0], document["types"]
+    weights = {
+        entry["name"]: types[entry["type"]]["tensor"]["dtype"]
+        for entry in graph["inputs"]
+        if entry["kind"] == "parameter" and "tensor" in types[entry["type"]]
+    }
+    weights = {name: dtype for name, dtype in weights.items() if dtype in _FLOATS}
+    if len(set(weights.values())) != 1:
+        return None
+    weight, own = next(iter(weights.items()))
+    taken = {entry["name"] for entry in (*graph["inputs"], *graph["nodes"])}
+    lowest = torch.finfo(getattr(torch, own)).min
+    asked: dict[str, dict[str, Any]] = {}
+    kinds = ("int", "float", {"object": "finfo"})
+
+    def ask(name: str, target: str, args: list[Any], kind: Any) -> dict[str, str]:
+        if name not in asked:
+            own_name = name
+            while own_name in taken:
+                own_name += "_"
+            asked[name] = {
+                "name": own_name,
+                "op": "call_function",
+                "target": target,
+                "args": args,
+                "kwargs": {},
+                "type": len(types) + kinds.index(kind),
+            }
+        return {"node": asked[name]["name"]}
+
+    def ask_dtype() -> dict[str, str]:
+        return ask("precision", "builtins.getattr", [{"node": weight}, "dtype"], "int")
+
+    def follow(value: Any) -> Any:
+        if value == {"dtype": own}:
+            return ask_dtype()
+        # What masks are filled with.
+        if isinstance(value, float) and abs(value) == -lowest:
+            limits = ask("limits", "torch.finfo", [ask_dtype()], {"object": "finfo"})
+            name = "lowest" if value < 0 else "largest"
+            return ask(name, "builtins.getattr", [limits, "min" if value < 0 else "max"], "float")
+        if isinstance(value, dict):
+            return {key: follow(entry) for key, entry in value.items()}
+        return [follow(entry) for entry in value] if isinstance(value, list) else value
+
+    nodes = [
+        {**node, "args": follow(node["args"]), "kwargs": follow(node["kwargs"])}
+        for node in graph["nodes"]
+    ]
+    if not asked:
+        return None
+    return {
+        **document,
+        "types": [*types, *kinds],
+        "graphs": [{**graph, "nodes": [*asked.values(), *nodes]}],
+    }
+
+
+def _precisions(script: ModelScript) -> list[torch.dtype]:
+    """Those in which the module gives numbers once it is converted."""
+    return [dtype for dtype in _OTHER_PRECISIONS if _gives_numbers_in(script, dtype)]
+
+
+def _gives_numbers_in(script: ModelScript, dtype: torch.dtype) -> bool:
+    def cast(value: Any) -> Any:
+        is_float = isinstance(value, Tensor) and value.is_floating_point()
+        return value.to(dtype) if is_float else copy.deepcopy(value)
+
+    try:
+        module = copy.deepcopy(script.module).to(dtype)
+        with torch.no_grad(), torch.random.fork_rng():
+            results = module(*tree_map(cast, script.args))
+    except RuntimeError:
+        return False
+    return _are_finite(results)
 
 
 def _own_prefix(names: Iterable[str]) -> str:
@@ -209,10 +318,16 @@ def _gives_numbers(script: ArchiveScript, args: list[Any]) -> bool:
     method = getattr(_fresh(script), script.method)
     try:
         with torch.no_grad(), torch.random.fork_rng():
-            results = tree_leaves(method(*copy.deepcopy(args)))
+            results = method(*copy.deepcopy(args))
     except RuntimeError:
         return False
-    floats = [value for value in results if isinstance(value, Tensor) and value.is_floating_point()]
+    return _are_finite(results)
+
+
+def _are_finite(results: Any) -> bool:
+    """Whether no tensor among them has anything infinite or NaN."""
+    leaves = tree_leaves(results)
+    floats = [value for value in leaves if isinstance(value, Tensor) and value.is_floating_point()]
     return all(bool(value.isfinite().all()) for value in floats)
 
 
