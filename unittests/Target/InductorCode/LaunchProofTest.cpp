@@ -1526,4 +1526,76 @@ TEST(LaunchProof, OneBufferMayBeTwoInputsOfABody) {
   EXPECT_EQ(program.nodes(0), "mul sub");
   EXPECT_TRUE(program.isHigh(0));
 }
+
+// The same view is taken on both sides of a write to a part of what it shows.
+TEST(LaunchProof, WhatIsWrittenThroughAViewIsTakenFromThereOn) {
+  auto loop = [](const std::string &variable, int size) {
+    return "for(int64_t " + variable + "=static_cast<int64_t>(0L); " +
+           variable + "<static_cast<int64_t>(" + std::to_string(size) + "L); " +
+           variable + "+=static_cast<int64_t>(1L)) {\n";
+  };
+  std::string kernel =
+      cppKernel("k", "'const float*', 'float*', 'float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0, float* out_ptr1, "
+                "float* out_ptr2",
+                loop("x0", 16) +
+                    "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+                    "  auto tmp1 = std::sin(tmp0);\n"
+                    "  out_ptr0[static_cast<int64_t>(x0)] = tmp1;\n}\n" +
+                    loop("x0", 8) +
+                    "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+                    "  auto tmp1 = std::sin(tmp0);\n"
+                    "  auto tmp2 = std::tanh(tmp1);\n"
+                    "  out_ptr1[static_cast<int64_t>(x0)] = tmp2;\n}\n" +
+                    loop("x0", 4) +
+                    "  auto tmp0 = in_ptr0[static_cast<int64_t>(5L*x0)];\n"
+                    "  auto tmp1 = std::sin(tmp0);\n"
+                    "  auto tmp2 = static_cast<float>(0.5);\n"
+                    "  auto tmp3 = float(tmp1 * tmp2);\n"
+                    "  out_ptr0[static_cast<int64_t>(5L*x0)] = tmp3;\n}\n" +
+                    loop("x0", 8) +
+                    "  auto tmp0 = out_ptr0[static_cast<int64_t>(x0)];\n"
+                    "  auto tmp1 = std::exp(tmp0);\n"
+                    "  out_ptr2[static_cast<int64_t>(x0)] = tmp1;\n}\n");
+  std::string later =
+      cppKernel("later", "'const float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0",
+                loop("x0", 4) +
+                    "  auto tmp0 = in_ptr0[static_cast<int64_t>(1L + 4L*x0)];\n"
+                    "  auto tmp1 = std::cos(tmp0);\n"
+                    "  out_ptr0[static_cast<int64_t>(x0)] = tmp1;\n}\n");
+  Program program(
+      kernel + later +
+          call("    x, = args\n"
+               "    buf0 = empty_strided_cpu((4, 4), (4, 1), torch.float32)\n"
+               "    buf1 = empty_strided_cpu((2, 4), (4, 1), torch.float32)\n"
+               "    buf2 = empty_strided_cpu((2, 4), (4, 1), torch.float32)\n"
+               "    k(x, buf0, buf1, buf2)\n"
+               "    buf3 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    later(buf0, buf3)\n"
+               "    return (buf1, buf2, buf3, )\n"),
+      "    def forward(self, x: \"f32[4, 4]\"):\n"
+      "        sin: \"f32[4, 4]\" = torch.ops.aten.sin.default(x)\n"
+      "        slice_1: \"f32[2, 4]\" = torch.ops.aten.slice.Tensor(sin, 0, 0, "
+      "2)\n"
+      "        tanh: \"f32[2, 4]\" = torch.ops.aten.tanh.default(slice_1)\n"
+      "        diagonal: \"f32[4]\" = torch.ops.aten.diagonal.default(sin)\n"
+      "        mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(diagonal, 0.5)\n"
+      "        diagonal_1: \"f32[4]\" = torch.ops.aten.diagonal.default(sin)\n"
+      "        copy_: \"f32[4]\" = torch.ops.aten.copy_.default(diagonal_1, "
+      "mul)\n"
+      "        exp: \"f32[2, 4]\" = torch.ops.aten.exp.default(slice_1)\n"
+      "        select: \"f32[4]\" = torch.ops.aten.select.int(sin, 1, 1)\n"
+      "        cos: \"f32[4]\" = torch.ops.aten.cos.default(select)\n"
+      "        return (tanh, exp, cos)\n");
+  EXPECT_EQ(program.nodes(0), "sin tanh mul copy_ exp");
+  EXPECT_TRUE(program.isHigh(0));
+  EXPECT_EQ(program.nodes(1), "cos");
+  EXPECT_TRUE(program.isHigh(1));
+  // The view that is taken twice stands in the map once.
+  EXPECT_EQ(
+      llvm::count_if(program.map.notLaunched,
+                     [](const auto &left) { return left.name == "slice_1"; }),
+      1);
+}
 } // namespace
