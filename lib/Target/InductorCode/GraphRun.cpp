@@ -772,7 +772,8 @@ AbstractValue GraphRunner::reduce(StringRef family, uint32_t operand,
   return family == "var" ? variance : applyOperator("sqrt", variance);
 }
 
-/// Concatenations, paddings and scatters of slices: whose element stands there.
+/// Concatenations, repetitions, paddings and scatters of slices: whose element
+/// stands there.
 std::optional<AbstractValue> GraphRunner::evaluateMovement(uint32_t at,
                                                            const Place &place) {
   const GraphNode &node = graph[at];
@@ -814,6 +815,12 @@ std::optional<AbstractValue> GraphRunner::evaluateMovement(uint32_t at,
     Place inner = place;
     for (size_t dim : *dims)
       inner[dim] = (*shape)[dim] - 1 - place[dim];
+    return evaluate(*operand, inner);
+  }
+  if (family == "repeat" && shape && place.size() >= shape->size()) {
+    Place inner(place.end() - shape->size(), place.end());
+    for (auto [coordinate, size] : zip(inner, *shape))
+      coordinate = std::fmod(coordinate, size);
     return evaluate(*operand, inner);
   }
   if (family == "constant_pad_nd" && shape) {

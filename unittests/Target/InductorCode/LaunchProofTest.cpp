@@ -1598,4 +1598,35 @@ TEST(LaunchProof, WhatIsWrittenThroughAViewIsTakenFromThereOn) {
                      [](const auto &left) { return left.name == "slice_1"; }),
       1);
 }
+
+TEST(LaunchProof, RepetitionsAreReadWhereTheyStand) {
+  std::string kernel = tritonKernel(
+      "triton_poi_0", "in_ptr0, in_ptr1, out_ptr0, out_ptr1", kPointers.str(),
+      "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+      "    tmp1 = tl.load(in_ptr1 + (1 + (x0 % 3)), xmask)\n"
+      "    tmp2 = tl_math.cos(tmp1)\n"
+      "    tmp3 = tmp0 * tmp2\n"
+      "    tmp4 = tmp0 + tmp2\n"
+      "    tl.store(out_ptr0 + (x0), tmp3, xmask)\n"
+      "    tl.store(out_ptr1 + (x0), tmp4, xmask)\n");
+  Program program(
+      kernel +
+          call("    x, angles = args\n"
+               "    buf0 = empty_strided_cuda((2, 6), (6, 1), torch.float32)\n"
+               "    buf1 = empty_strided_cuda((2, 6), (6, 1), torch.float32)\n"
+               "    triton_poi_0.run(x, angles, buf0, buf1, 12, "
+               "stream=stream0)\n"
+               "    return (buf0, buf1)\n"),
+      "    def forward(self, x: \"f32[2, 6]\", angles: \"f32[4]\"):\n"
+      "        slice_1: \"f32[3]\" = torch.ops.aten.slice.Tensor(angles, 0, 1, "
+      "4)\n"
+      "        cos: \"f32[3]\" = torch.ops.aten.cos.default(slice_1)\n"
+      "        repeat: \"f32[2, 6]\" = torch.ops.aten.repeat.default(cos, [2, "
+      "2])\n"
+      "        add: \"f32[2, 6]\" = torch.ops.aten.add.Tensor(x, repeat)\n"
+      "        mul: \"f32[2, 6]\" = torch.ops.aten.mul.Tensor(x, repeat)\n"
+      "        return (mul, add)\n");
+  EXPECT_EQ(program.nodes(0), "cos repeat add mul");
+  EXPECT_TRUE(program.isHigh(0));
+}
 } // namespace
