@@ -64,6 +64,12 @@ std::string cppKernel(StringRef name, StringRef types, StringRef parameters,
       .str();
 }
 
+std::string loop(const std::string &variable, int size) {
+  return "for(int64_t " + variable + "=static_cast<int64_t>(0L); " + variable +
+         "<static_cast<int64_t>(" + std::to_string(size) + "L); " + variable +
+         "+=static_cast<int64_t>(1L)) {\n";
+}
+
 std::string call(const std::string &body) {
   return "async_compile.wait(globals())\ndef call(args):\n" + body;
 }
@@ -1529,11 +1535,6 @@ TEST(LaunchProof, OneBufferMayBeTwoInputsOfABody) {
 
 // The same view is taken on both sides of a write to a part of what it shows.
 TEST(LaunchProof, WhatIsWrittenThroughAViewIsTakenFromThereOn) {
-  auto loop = [](const std::string &variable, int size) {
-    return "for(int64_t " + variable + "=static_cast<int64_t>(0L); " +
-           variable + "<static_cast<int64_t>(" + std::to_string(size) + "L); " +
-           variable + "+=static_cast<int64_t>(1L)) {\n";
-  };
   std::string kernel =
       cppKernel("k", "'const float*', 'float*', 'float*', 'float*'",
                 "const float* in_ptr0, float* out_ptr0, float* out_ptr1, "
@@ -1627,6 +1628,58 @@ TEST(LaunchProof, RepetitionsAreReadWhereTheyStand) {
       "        mul: \"f32[2, 6]\" = torch.ops.aten.mul.Tensor(x, repeat)\n"
       "        return (mul, add)\n");
   EXPECT_EQ(program.nodes(0), "cos repeat add mul");
+  EXPECT_TRUE(program.isHigh(0));
+}
+
+TEST(LaunchProof, PartsThatAreCopiesAreReadBack) {
+  std::string kernel = cppKernel(
+      "k",
+      "'const float*', 'const float*', 'const float*', 'const float*', "
+      "'float*', 'float*', 'float*', 'float*'",
+      "const float* in_ptr0, const float* in_ptr1, const float* in_ptr2, const "
+      "float* in_ptr3, float* out_ptr0, float* out_ptr1, float* out_ptr2, "
+      "float* out_ptr3",
+      loop("x0", 2) + loop("x1", 2) +
+          "  auto tmp0 = in_ptr0[static_cast<int64_t>(x1 + 2L*x0)];\n"
+          "  out_ptr0[static_cast<int64_t>(x1 + 4L*x0)] = tmp0;\n}\n}\n" +
+          loop("x0", 2) + loop("x1", 2) +
+          "  auto tmp0 = in_ptr1[static_cast<int64_t>(2L + x1 + 4L*x0)];\n"
+          "  out_ptr1[static_cast<int64_t>(x1 + 4L*x0)] = tmp0;\n}\n}\n" +
+          loop("x0", 4) +
+          "  auto tmp0 = in_ptr2[static_cast<int64_t>(x0)];\n"
+          "  auto tmp1 = in_ptr3[static_cast<int64_t>(x0)];\n"
+          "  auto tmp2 = in_ptr2[static_cast<int64_t>(4L + x0)];\n"
+          "  auto tmp3 = in_ptr3[static_cast<int64_t>(4L + x0)];\n"
+          "  auto tmp4 = float(tmp0 + tmp1);\n"
+          "  auto tmp5 = float(tmp2 + tmp3);\n"
+          "  auto tmp6 = float(tmp4 + tmp5);\n"
+          "  auto tmp7 = float(tmp4 * tmp0);\n"
+          "  auto tmp8 = float(tmp5 * tmp2);\n"
+          "  auto tmp9 = float(tmp7 + tmp8);\n"
+          "  out_ptr2[static_cast<int64_t>(x0)] = tmp9;\n"
+          "  out_ptr3[static_cast<int64_t>(x0)] = tmp6;\n}\n");
+  Program program(
+      kernel +
+          call("    a, b, d = args\n"
+               "    buf2 = empty_strided_cpu((2, 4), (4, 1), torch.float32)\n"
+               "    buf0 = reinterpret_tensor(buf2, (2, 2), (4, 1), 0)\n"
+               "    buf1 = reinterpret_tensor(buf2, (2, 2), (4, 1), 2)\n"
+               "    buf3 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    buf4 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    k(a, b, d, buf2, buf0, buf1, buf3, buf4)\n"
+               "    return (buf3, buf4, )\n"),
+      "    def forward(self, a: \"f32[2, 2]\", b: \"f32[2, 4]\", d: \"f32[2, "
+      "4]\"):\n"
+      "        slice_1: \"f32[2, 2]\" = torch.ops.aten.slice.Tensor(b, 1, 2, "
+      "4)\n"
+      "        cat: \"f32[2, 4]\" = torch.ops.aten.cat.default([a, slice_1], "
+      "1)\n"
+      "        add: \"f32[2, 4]\" = torch.ops.aten.add.Tensor(d, cat)\n"
+      "        sum_1: \"f32[4]\" = torch.ops.aten.sum.dim_IntList(add, [0])\n"
+      "        mul: \"f32[2, 4]\" = torch.ops.aten.mul.Tensor(add, d)\n"
+      "        sum_2: \"f32[4]\" = torch.ops.aten.sum.dim_IntList(mul, [0])\n"
+      "        return (sum_2, sum_1)\n");
+  EXPECT_EQ(program.nodes(0), "cat add sum_1 mul sum_2");
   EXPECT_TRUE(program.isHigh(0));
 }
 } // namespace
