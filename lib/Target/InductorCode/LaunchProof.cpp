@@ -625,8 +625,13 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     bool isEqual = match.score == best.score;
     match.isGuessed =
         proposed.contains(candidate) && !recorded.contains(candidate);
-    bool isPreferred =
-        match.isGuessed != best.isGuessed ? match.isGuessed : isChain;
+    // Of values that are not known, a result is stored rather than what leads
+    // to another value that is computed here.
+    bool isResult = !agrees && graph.isOutput[graph.root[candidate]];
+    bool isPreferred = match.isGuessed != best.isGuessed ? match.isGuessed
+                       : isResult && best.node != kNoNode
+                           ? !graph.isOutput[graph.root[best.node]] || isChain
+                           : isChain;
     if (match.score > best.score || (isEqual && isPreferred)) {
       if (isEqual) {
         match.isDoubtful |= !agrees;

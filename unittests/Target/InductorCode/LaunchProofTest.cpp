@@ -1682,4 +1682,37 @@ TEST(LaunchProof, PartsThatAreCopiesAreReadBack) {
   EXPECT_EQ(program.nodes(0), "cat add sum_1 mul sum_2");
   EXPECT_TRUE(program.isHigh(0));
 }
+
+// Neither value is known, and both come from what is read.
+TEST(LaunchProof, ResultsAreStoredRatherThanWhatLeadsToOthers) {
+  std::string kernel = cppKernel(
+      "k", "'const float*', 'const float*', 'float*', 'float*'",
+      "const float* in_ptr0, const float* in_ptr1, float* out_ptr0, float* "
+      "out_ptr1",
+      "float tmp_acc0 = 0;\n" + loop("x0", 4) +
+          "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+          "  auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
+          "  auto tmp2 = float(tmp0 - tmp1);\n"
+          "  auto tmp3 = opaque(tmp2);\n"
+          "  auto tmp4 = another(tmp2);\n"
+          "  tmp_acc0 = tmp_acc0 + tmp3;\n"
+          "  out_ptr0[static_cast<int64_t>(x0)] = tmp4;\n}\n"
+          "out_ptr1[static_cast<int64_t>(0L)] = tmp_acc0;\n");
+  Program program(
+      kernel +
+          call("    a, b = args\n"
+               "    buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    buf1 = empty_strided_cpu((1, ), (1, ), torch.float32)\n"
+               "    k(a, b, buf0, buf1)\n"
+               "    return (buf1, buf0, )\n"),
+      "    def forward(self, a: \"f32[4]\", b: \"f32[4]\"):\n"
+      "        sub: \"f32[4]\" = torch.ops.aten.sub.Tensor(a, b)\n"
+      "        abs_1: \"f32[4]\" = torch.ops.aten.abs.default(sub)\n"
+      "        sum_1: \"f32[1]\" = torch.ops.aten.sum.dim_IntList(abs_1, [0], "
+      "True)\n"
+      "        sign: \"f32[4]\" = torch.ops.aten.sign.default(sub)\n"
+      "        return (sum_1, sign)\n");
+  EXPECT_EQ(program.nodes(0), "sub abs_1 sum_1 sign");
+  EXPECT_FALSE(program.isHigh(0));
+}
 } // namespace
