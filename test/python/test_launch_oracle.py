@@ -1194,21 +1194,24 @@ def test_products_that_a_pass_made_are_those_of_the_same_projections(tmp_path: P
             )
             for graph in graphs.compiled
         )
-    nodes = [node for launch in forward["launches"] for node in launch["nodes"]]
-    ties = {node["name"]: [origin["name"] for origin in node["from"]] for node in nodes}
-    assert ties["bmm_default"] == ["matmul"]
-    assert ties["bmm_default_1"] == ["matmul_1"]
+    ties, confidence = {}, {}
+    for which, launch_map in (("forward", forward), ("backward", backward)):
+        for tied in [one for launch in launch_map["launches"] for one in launch["nodes"]]:
+            ties[which, tied["name"]] = [origin["name"] for origin in tied["from"]]
+            confidence[which, tied["name"]] = tied.get("from_confidence")
+    assert ties["forward", "bmm_default"] == ["matmul"]
+    assert ties["forward", "bmm_default_1"] == ["matmul_1"]
     # A pass's own name of it is spelled in FX's way.
-    assert ties["sum_dim_int_list"] == ["matmul_1"]
-    confidence = {node["name"]: node.get("from_confidence") for node in nodes}
-    assert confidence["bmm_default"] == confidence["bmm_default_1"] == "medium"
-    # What goes backward is none of the exported products.
-    assert not any(
-        node["from"]
-        for launch in backward["launches"]
-        for node in launch["nodes"]
-        if node["name"].startswith("bmm_default")
-    )
+    assert ties["forward", "sum_dim_int_list"] == ["matmul_1"]
+    # What is scaled is for the scores alone.
+    assert ties["forward", "mul_scalar"] == ["matmul"]
+    # What goes backward leads to the gradients of what the product takes.
+    assert ties["backward", "bmm_default_2"] == ties["backward", "bmm_default_3"] == ["matmul_1"]
+    assert ties["backward", "bmm_default_4"] == ties["backward", "bmm_default_5"] == ["matmul"]
+    assert ties["backward", "sum_dim_int_list_1"] == ["matmul"]
+    products = [name for name in confidence if name[1].startswith("bmm_default")]
+    assert len(products) == 6
+    assert {confidence[name] for name in products} == {"medium"}
 
 
 class Largest(nn.Module):
