@@ -1715,4 +1715,44 @@ TEST(LaunchProof, ResultsAreStoredRatherThanWhatLeadsToOthers) {
   EXPECT_EQ(program.nodes(0), "sub abs_1 sum_1 sign");
   EXPECT_FALSE(program.isHigh(0));
 }
+
+// Both exponentials come from all that is read.
+TEST(LaunchProof, MasksOfTheLeastNumberLeaveWhatTheyAreAddedTo) {
+  std::string kernel = tritonKernel(
+      "triton_poi_0", "in_ptr0, in_ptr1, out_ptr0, out_ptr1", kPointers.str(),
+      "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+      "    tmp1 = tl.load(in_ptr1 + (x0), xmask)\n"
+      "    tmp2 = 0.0\n"
+      "    tmp3 = tmp1 > tmp2\n"
+      "    tmp4 = -3.4028234663852886e+38\n"
+      "    tmp5 = tl.where(tmp3, tmp2, tmp4)\n"
+      "    tmp6 = tmp0 + tmp5\n"
+      "    tmp7 = tmp0 - tmp5\n"
+      "    tmp8 = tl_math.exp(tmp6)\n"
+      "    tmp9 = tl_math.exp(tmp7)\n"
+      "    tl.store(out_ptr0 + (x0), tmp9, xmask)\n"
+      "    tl.store(out_ptr1 + (x0), tmp8, xmask)\n");
+  Program program(
+      kernel +
+          call("    x, mask = args\n"
+               "    buf0 = empty_strided_cuda((4, ), (1, ), torch.float32)\n"
+               "    buf1 = empty_strided_cuda((4, ), (1, ), torch.float32)\n"
+               "    triton_poi_0.run(x, mask, buf0, buf1, 4, "
+               "stream=stream0)\n"
+               "    return (buf0, buf1)\n"),
+      "    def forward(self, x: \"f32[4]\", mask: \"f32[4]\"):\n"
+      "        gt: \"b8[4]\" = torch.ops.aten.gt.Scalar(mask, 0)\n"
+      "        full: \"f32[]\" = torch.ops.aten.full.default([], 0.0)\n"
+      "        full_1: \"f32[]\" = torch.ops.aten.full.default([], "
+      "-3.4028234663852886e+38)\n"
+      "        where: \"f32[4]\" = torch.ops.aten.where.self(gt, full, "
+      "full_1)\n"
+      "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(x, where)\n"
+      "        sub: \"f32[4]\" = torch.ops.aten.sub.Tensor(x, where)\n"
+      "        exp: \"f32[4]\" = torch.ops.aten.exp.default(add)\n"
+      "        exp_1: \"f32[4]\" = torch.ops.aten.exp.default(sub)\n"
+      "        return (exp_1, exp)\n");
+  EXPECT_EQ(program.nodes(0), "gt full full_1 where add sub exp exp_1");
+  EXPECT_TRUE(program.isHigh(0));
+}
 } // namespace
