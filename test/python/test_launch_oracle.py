@@ -21,7 +21,7 @@ from opprof.export.inductor import watching_inductor
 from opprof.export.model_script import ModelScript, load_model_script
 from opprof.export.stages import export_program
 from opprof.proof.exported import exported_values, judge_exported
-from opprof.proof.inputs import harness_inputs
+from opprof.proof.inputs import fill, harness_inputs
 from opprof.proof.judge import Derivation, LaunchVerdict, Verdict, judge
 from opprof.proof.observe import Observation, Observed, Written, observe_all
 from opprof.proof.random_numbers import inductor_random
@@ -1194,21 +1194,24 @@ def test_products_that_a_pass_made_are_those_of_the_same_projections(tmp_path: P
             )
             for graph in graphs.compiled
         )
-    nodes = [node for launch in forward["launches"] for node in launch["nodes"]]
-    ties = {node["name"]: [origin["name"] for origin in node["from"]] for node in nodes}
-    assert ties["bmm_default"] == ["matmul"]
-    assert ties["bmm_default_1"] == ["matmul_1"]
+    ties, confidence = {}, {}
+    for which, launch_map in (("forward", forward), ("backward", backward)):
+        for tied in [one for launch in launch_map["launches"] for one in launch["nodes"]]:
+            ties[which, tied["name"]] = [origin["name"] for origin in tied["from"]]
+            confidence[which, tied["name"]] = tied.get("from_confidence")
+    assert ties["forward", "bmm_default"] == ["matmul"]
+    assert ties["forward", "bmm_default_1"] == ["matmul_1"]
     # A pass's own name of it is spelled in FX's way.
-    assert ties["sum_dim_int_list"] == ["matmul_1"]
-    confidence = {node["name"]: node.get("from_confidence") for node in nodes}
-    assert confidence["bmm_default"] == confidence["bmm_default_1"] == "medium"
-    # What goes backward is none of the exported products.
-    assert not any(
-        node["from"]
-        for launch in backward["launches"]
-        for node in launch["nodes"]
-        if node["name"].startswith("bmm_default")
-    )
+    assert ties["forward", "sum_dim_int_list"] == ["matmul_1"]
+    # What is scaled is for the scores alone.
+    assert ties["forward", "mul_scalar"] == ["matmul"]
+    # What goes backward leads to the gradients of what the product takes.
+    assert ties["backward", "bmm_default_2"] == ties["backward", "bmm_default_3"] == ["matmul_1"]
+    assert ties["backward", "bmm_default_4"] == ties["backward", "bmm_default_5"] == ["matmul"]
+    assert ties["backward", "sum_dim_int_list_1"] == ["matmul"]
+    products = [name for name in confidence if name[1].startswith("bmm_default")]
+    assert len(products) == 6
+    assert {confidence[name] for name in products} == {"medium"}
 
 
 class Largest(nn.Module):
@@ -1298,13 +1301,47 @@ def test_operators_of_a_program_are_those_that_its_script_defines(
     assert "opprof_test.thrice.default is no operator of PyTorch's own" in unproven["error"]
 
 
+def node(name: str, target: str, *args: Any) -> dict[str, Any]:
+    """A node of graph JSON; a text among its arguments names another."""
+
+    def described(arg: Any) -> Any:
+        if isinstance(arg, list):
+            return [described(member) for member in arg]
+        return {"node": arg} if isinstance(arg, str) else arg
+
+    call = {"op": "call_function", "target": target, "args": described(list(args)), "kwargs": {}}
+    return {"name": name, **call}
+
+
+@pytest.mark.parametrize("table", ["ones", "numbers"])
+def test_what_is_chosen_of_one_constant_needs_no_index(table: str) -> None:
+    """A mask that is taken from ones (LUKE's) computes no places, as nothing depends on them."""
+    nodes = [
+        node("numbers", "aten.arange.default", 4),
+        node("ones", "aten.full.default", [2, 4], 1),
+        node("places", "aten.add.Tensor", "x", 1),
+        node("chosen", "aten.index.Tensor", table, ["places"]),
+        node("twice", "aten.mul.Tensor", "chosen", 2),
+    ]
+    outputs = [{"value": {"node": "twice"}}]
+    graph = {"name": "main", "inputs": [{"name": "x"}], "nodes": nodes, "outputs": outputs}
+    runner = GraphRunner({"types": [], "graphs": [graph]}, lambda name, entry: None, bool, None)
+    trace = runner.run([torch.tensor([0, 0])])
+    (twice,) = trace.of["", "twice"]
+    derivation = Derivation(trace, set(), set(range(len(trace.steps))))
+    names = {trace.steps[number].name for number in derivation.needs([twice])[0]}
+    assert names == {"twice", "chosen", table} | ({"places", "x"} if table == "numbers" else set())
+
+
+def test_scalars_have_roots() -> None:
+    """The size that attention's scores are divided by the root of (SEW-D's) may be an input: of a negative one nothing was a number."""
+    given = [torch.empty(()), torch.empty(3)]
+    for seed in range(8):
+        assert all(bool((value > 0).all()) for value in fill(given, seed, indices=2))
+
+
 def test_what_is_written_through_a_view_is_in_the_tensor() -> None:
     """Inductor leaves writes in place where nothing else needs what was there: the diagonal of a tensor that goes on."""
-
-    def node(name: str, target: str, *args: Any) -> dict[str, Any]:
-        described = [{"node": arg} if isinstance(arg, str) else arg for arg in args]
-        call = {"op": "call_function", "target": target, "args": described, "kwargs": {}}
-        return {"name": name, **call}
 
     nodes = [
         node("double", "aten.mul.Tensor", "x", 2),

@@ -24,7 +24,13 @@ struct AbstractValue {
   /// It tests whether this number is below zero (an index that wraps round).
   std::optional<double> belowZero;
 
+  /// Beside the least number of a type, which masks are made of, what it is
+  /// added to would vanish, and its exponential is no number: its digits stand
+  /// for it.
   static AbstractValue constant(double number) {
+    constexpr double kLargest = 1e30;
+    if (std::isfinite(number) && std::fabs(number) > kLargest)
+      number = std::copysign(std::log10(std::fabs(number)), number);
     return {number, !std::isnan(number), false, {}};
   }
   static AbstractValue data(double number) {

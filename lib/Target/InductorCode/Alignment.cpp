@@ -27,6 +27,10 @@ static std::string placeText(const SourcePlace &place) {
 }
 
 namespace {
+/// The nearest products that a value is made of, as exported nodes; none where
+/// one is not known, or there are many.
+using NearestProducts = std::optional<SmallVector<uint32_t, 4>>;
+
 class LaunchAligner {
 public:
   LaunchAligner(LaunchMap &map, const AlignmentSources &sources);
@@ -42,10 +46,12 @@ private:
   bool isImpossible(const GraphNode &record) const;
   bool leadsNowhere(const GraphNode &record) const;
   bool isUnrecorded(const GraphNode &record) const;
-  std::optional<uint32_t> findPurpose(uint32_t at) const;
+  std::optional<uint32_t> findPurpose(uint32_t at);
   std::optional<uint32_t> findWrite(uint32_t at) const;
   std::optional<uint32_t> findProduct(uint32_t at);
   void tieProducts();
+  void tieGradients(ArrayRef<NearestProducts> before);
+  std::optional<uint32_t> findRecordedProduct(const GraphNode &node) const;
   void refer(LaunchNode &node, const GraphView &graph, uint32_t place);
   void count(const LaunchNode &node);
   void setStack(LaunchNode &node);
@@ -194,8 +200,13 @@ bool LaunchAligner::isUnrecorded(const GraphNode &record) const {
 
 /// The one exported node that everything computes for which a pass made the
 /// node: a softmax for the subtraction of its largest input.
-std::optional<uint32_t> LaunchAligner::findPurpose(uint32_t at) const {
+std::optional<uint32_t> LaunchAligner::findPurpose(uint32_t at) {
   std::optional<uint32_t> purpose;
+  auto isOnly = [&](uint32_t origin) {
+    if (!purpose)
+      purpose = origin;
+    return purpose == origin;
+  };
   const std::vector<std::vector<uint32_t>> &users = structure.find("")->users;
   SmallVector<uint32_t> open(users[at].begin(), users[at].end());
   DenseSet<uint32_t> seen;
@@ -210,6 +221,11 @@ std::optional<uint32_t> LaunchAligner::findPurpose(uint32_t at) const {
     bool isGetitem = record.target == "operator.getitem";
     if (record.from.empty() && !isGetitem)
       return std::nullopt;
+    if (std::optional<uint32_t> product = findProduct(user)) {
+      if (!isOnly(*product))
+        return std::nullopt;
+      continue;
+    }
     if (isGetitem || isDoubtful(record) || leadsNowhere(record)) {
       open.append(users[user].begin(), users[user].end());
       continue;
@@ -217,11 +233,8 @@ std::optional<uint32_t> LaunchAligner::findPurpose(uint32_t at) const {
     for (const auto &[graph, name] : record.from) {
       std::optional<uint32_t> origin =
           graph == exported->name ? exported->find(name) : std::nullopt;
-      if (!origin)
-        continue;
-      if (purpose && purpose != origin)
+      if (origin && !isOnly(*origin))
         return std::nullopt;
-      purpose = origin;
     }
   }
   return purpose;
@@ -250,26 +263,21 @@ std::optional<uint32_t> LaunchAligner::findWrite(uint32_t at) const {
   return std::nullopt;
 }
 
-namespace {
-/// The nearest products that a value is made of, as exported nodes; none where
-/// one is not known, or there are many.
-using NearestProducts = std::optional<SmallVector<uint32_t, 4>>;
-} // namespace
-
 static bool isProduct(const GraphNode &node) {
   return node.op == GraphNode::Call &&
          getWorkKind(node.target) == WorkKind::Matrix;
 }
 
-/// Of a node's operands. `before`: of each earlier node; `origins`: of earlier
-/// products, the exported ones that they are.
+/// Of a node's operands, or the other way of its users. `before`: of each node
+/// that was passed; `origins`: of products among these, the exported ones that
+/// they are.
 static NearestProducts
-nearestProducts(const GraphView &graph, const GraphNode &node,
+nearestProducts(const GraphView &graph, ArrayRef<uint32_t> operands,
                 ArrayRef<NearestProducts> before,
                 const DenseMap<uint32_t, uint32_t> &origins) {
   constexpr size_t kMany = 8;
   SmallVector<uint32_t, 4> nearest;
-  for (uint32_t operand : node.operands) {
+  for (uint32_t operand : operands) {
     if (isProduct(graph.nodes[operand])) {
       auto origin = origins.find(operand);
       if (origin == origins.end())
@@ -289,23 +297,35 @@ nearestProducts(const GraphView &graph, const GraphNode &node,
   return nearest;
 }
 
+/// Whether the exported product, or its gradient, can be such an operator.
+static bool canBe(const GraphNode &node, const GraphNode &whole) {
+  return decomposesInto(canonicalOperator(opFamily(whole.target)),
+                        canonicalOperator(opFamily(node.target)));
+}
+
+/// The exported node that its record leads to.
+std::optional<uint32_t>
+LaunchAligner::findRecordedProduct(const GraphNode &node) const {
+  if (std::optional<uint32_t> found = recorded->find(node.name))
+    for (const auto &[graph, name] : recorded->nodes[*found].from)
+      if (graph == exported->name)
+        if (std::optional<uint32_t> origin = exported->find(name))
+          return origin;
+  return std::nullopt;
+}
+
 /// Scores and what they weigh are products of projections that have records,
-/// which tells them apart although the pattern's own lead nowhere. What goes
-/// backward has no exported product.
+/// which tells them apart although the pattern's own lead nowhere.
 void LaunchAligner::tieProducts() {
   products.emplace();
-  if (any_of(base->nodes, [](const GraphNode &node) {
-        return node.op == GraphNode::Placeholder &&
-               StringRef(node.name).starts_with("tangents_");
-      }))
-    return;
   // By the products before them: the exported product, or none where several
   // have the same.
   std::map<SmallVector<uint32_t, 4>, std::optional<uint32_t>> known;
   std::vector<NearestProducts> before;
   DenseMap<uint32_t, uint32_t> origins;
   for (auto [i, node] : enumerate(exported->nodes)) {
-    before.push_back(nearestProducts(*exported, node, before, origins));
+    before.push_back(
+        nearestProducts(*exported, node.operands, before, origins));
     if (!isProduct(node))
       continue;
     origins[i] = i;
@@ -313,19 +333,20 @@ void LaunchAligner::tieProducts() {
       if (auto [it, isNew] = known.try_emplace(*before.back(), i); !isNew)
         it->second.reset();
   }
+  if (any_of(base->nodes, [](const GraphNode &node) {
+        return node.op == GraphNode::Placeholder &&
+               StringRef(node.name).starts_with("tangents_");
+      }))
+    return tieGradients(before);
   before.clear();
   origins.clear();
   for (auto [i, node] : enumerate(base->nodes)) {
-    before.push_back(nearestProducts(*base, node, before, origins));
-    std::optional<uint32_t> found =
-        isProduct(node) ? recorded->find(node.name) : std::nullopt;
-    if (!found)
+    before.push_back(nearestProducts(*base, node.operands, before, origins));
+    if (!isProduct(node))
       continue;
-    for (const auto &[graph, name] : recorded->nodes[*found].from)
-      if (graph == exported->name)
-        if (std::optional<uint32_t> origin = exported->find(name))
-          origins.try_emplace(i, *origin);
-    if (origins.contains(i) || !before.back())
+    if (std::optional<uint32_t> origin = findRecordedProduct(node))
+      origins[i] = *origin;
+    if (origins.contains(i) || !before.back() || !recorded->find(node.name))
       continue;
     auto it = known.find(*before.back());
     if (it == known.end() || !it->second)
@@ -334,15 +355,54 @@ void LaunchAligner::tieProducts() {
     bool isAsLarge = node.results.size() == 1 && whole.results.size() == 1 &&
                      node.results[0].elements() &&
                      node.results[0].elements() == whole.results[0].elements();
-    if (!isAsLarge || !decomposesInto(canonicalOperator(opFamily(whole.target)),
-                                      canonicalOperator(opFamily(node.target))))
+    if (!isAsLarge || !canBe(node, whole))
       continue;
     origins[i] = *it->second;
     products->insert({uint32_t(i), *it->second});
   }
 }
 
-/// The exported product that one which a pass made is.
+/// Going backward, a product leads to the gradients of the products before its
+/// own: it is of the one exported product that takes all of these. `before`: by
+/// exported node.
+void LaunchAligner::tieGradients(ArrayRef<NearestProducts> before) {
+  const std::vector<std::vector<uint32_t>> &users = structure.find("")->users;
+  DenseMap<uint32_t, SmallVector<uint32_t, 2>> takers;
+  for (uint32_t whole = 0; whole < before.size(); ++whole)
+    if (isProduct(exported->nodes[whole]) && before[whole])
+      for (uint32_t taken : *before[whole])
+        takers[taken].push_back(whole);
+  std::vector<NearestProducts> after(base->nodes.size());
+  DenseMap<uint32_t, uint32_t> origins;
+  for (uint32_t i = base->nodes.size(); i-- > 0;) {
+    const GraphNode &node = base->nodes[i];
+    after[i] = nearestProducts(*base, users[i], after, origins);
+    if (!isProduct(node))
+      continue;
+    if (std::optional<uint32_t> origin = findRecordedProduct(node))
+      origins[i] = *origin;
+    if (origins.contains(i) || !after[i] || after[i]->empty() ||
+        !recorded->find(node.name))
+      continue;
+    std::optional<uint32_t> found;
+    bool isOne = true;
+    for (uint32_t whole : takers.lookup(after[i]->front()))
+      if (canBe(node, exported->nodes[whole]) &&
+          all_of(*after[i], [&](uint32_t origin) {
+            return is_contained(*before[whole], origin);
+          })) {
+        isOne &= !found;
+        found = whole;
+      }
+    if (!found || !isOne)
+      continue;
+    origins[i] = *found;
+    products->insert({i, *found});
+  }
+}
+
+/// The exported product that one which a pass made is, or is of the gradient
+/// of.
 std::optional<uint32_t> LaunchAligner::findProduct(uint32_t at) {
   if (!products)
     tieProducts();

@@ -400,6 +400,14 @@ AbstractValue GraphRunner::evaluateStrided(uint32_t at, uint32_t operand,
   return evaluate(operand, placeAt(offset, *from));
 }
 
+static bool isReshape(StringRef family) {
+  return StringSwitch<bool>(family)
+      .Cases({"view", "reshape", "_unsafe_view"}, true)
+      .Cases({"inductor_view", "flatten", "unflatten"}, true)
+      .Cases({"squeeze", "unsqueeze", "_reshape_alias"}, true)
+      .Default(false);
+}
+
 std::optional<AbstractValue> GraphRunner::evaluateView(uint32_t at,
                                                        const Place &place) {
   const GraphNode &node = graph[at];
@@ -429,40 +437,43 @@ std::optional<AbstractValue> GraphRunner::evaluateView(uint32_t at,
     return place.back() == 0 ? number : applyOperator("imag", number);
   }
   bool isFirst = all_of(place, [](double at) { return at == 0; });
-  bool isReshape = StringSwitch<bool>(family)
-                       .Cases({"view", "reshape", "_unsafe_view"}, true)
-                       .Cases({"inductor_view", "flatten", "unflatten"}, true)
-                       .Cases({"squeeze", "unsqueeze", "_reshape_alias"}, true)
-                       .Default(false);
   // The first element stays the first, whatever the sizes.
-  if (isFirst && (isReshape || family == "permute" || family == "transpose" ||
-                  family == "t" || family == "expand"))
+  if (isFirst && (isReshape(family) || family == "permute" ||
+                  family == "transpose" || family == "t" || family == "expand"))
     return evaluateFirst(*operand);
-  std::optional<Place> from = shapeOf(*operand), to = shapeOf(at);
-  if (!from)
-    return AbstractValue::unknown();
-  size_t rank = from->size();
   if (family == "as_strided")
     return evaluateStrided(at, *operand, place);
-  if (isReshape) {
-    if (!to || to->size() != place.size())
-      return AbstractValue::unknown();
-    return evaluate(*operand, placeAt(offsetAt(place, *to), *from));
-  }
-  Place inner(rank, 0.0);
   if (family == "expand")
     return evaluateBroadcast(*operand, place);
+  std::optional<Place> inner = shownPlace(at, *operand, place);
+  return inner ? evaluate(*operand, *inner) : AbstractValue::unknown();
+}
+
+std::optional<Place> GraphRunner::shownPlace(uint32_t at, uint32_t operand,
+                                             const Place &place) const {
+  const GraphNode &node = graph[at];
+  StringRef family = graph.family[at];
+  std::optional<Place> from = shapeOf(operand), to = shapeOf(at);
+  if (!from)
+    return std::nullopt;
+  size_t rank = from->size();
+  if (isReshape(family)) {
+    if (!to || to->size() != place.size())
+      return std::nullopt;
+    return placeAt(offsetAt(place, *to), *from);
+  }
+  Place inner(rank, 0.0);
   if (family == "permute") {
     auto dims = dimsOf(get(node, 1, "dims"), rank);
     if (!dims || dims->size() != place.size())
-      return AbstractValue::unknown();
+      return std::nullopt;
     for (auto [i, dim] : enumerate(*dims))
       inner[dim] = place[i];
-    return evaluate(*operand, inner);
+    return inner;
   }
   if (family == "transpose" || family == "t") {
     if (place.size() != rank)
-      return AbstractValue::unknown();
+      return std::nullopt;
     inner = place;
     if (family == "t") {
       if (rank == 2)
@@ -471,24 +482,46 @@ std::optional<AbstractValue> GraphRunner::evaluateView(uint32_t at,
       auto first = dimsOf(get(node, 1, "dim0"), rank);
       auto second = dimsOf(get(node, 2, "dim1"), rank);
       if (!first || !second)
-        return AbstractValue::unknown();
+        return std::nullopt;
       std::swap(inner[first->front()], inner[second->front()]);
     }
-    return evaluate(*operand, inner);
+    return inner;
+  }
+  if (family == "diagonal") {
+    double offset = numberOf(get(node, 1, "offset")).value_or(0);
+    double first = numberOf(get(node, 2, "dim1")).value_or(0);
+    double second = numberOf(get(node, 3, "dim2")).value_or(1);
+    first += first < 0 ? rank : 0;
+    second += second < 0 ? rank : 0;
+    if (place.size() + 1 != rank || first == second)
+      return std::nullopt;
+    // It is the last dimension of what is shown.
+    auto others = place.begin();
+    for (size_t dim = 0; dim < rank; ++dim) {
+      if (dim == first)
+        inner[dim] = place.back() + std::max(-offset, 0.0);
+      else if (dim == second)
+        inner[dim] = place.back() + std::max(offset, 0.0);
+      else if (others + 1 != place.end())
+        inner[dim] = *others++;
+      else
+        return std::nullopt;
+    }
+    return inner;
   }
   const json::Value *dimArgument = get(node, 1, "dim");
   auto dim = dimsOf(dimArgument, rank);
   size_t along = dimArgument && dim && !dim->empty() ? dim->front() : 0;
   if (along >= rank)
-    return AbstractValue::unknown();
+    return std::nullopt;
   if (family == "select") {
     double index = numberOf(get(node, 2, "index")).value_or(NAN);
     inner = place;
     inner.insert(inner.begin() + std::min(along, inner.size()),
                  index < 0 ? index + (*from)[along] : index);
     if (inner.size() != rank || std::isnan(index))
-      return AbstractValue::unknown();
-    return evaluate(*operand, inner);
+      return std::nullopt;
+    return inner;
   }
   if (family == "slice" && place.size() == rank) {
     double start = numberOf(get(node, 2, "start")).value_or(0);
@@ -497,9 +530,54 @@ std::optional<AbstractValue> GraphRunner::evaluateView(uint32_t at,
     inner = place;
     inner[along] =
         start + place[along] * numberOf(get(node, 4, "step")).value_or(1);
-    return evaluate(*operand, inner);
+    return inner;
   }
-  return AbstractValue::unknown();
+  return std::nullopt;
+}
+
+/// What a write through a view leaves of all that the view is of (see
+/// followWrites): what was written, where the view shows the place.
+AbstractValue GraphRunner::evaluateWritten(uint32_t at, uint32_t view,
+                                           uint32_t source,
+                                           const Place &place) {
+  uint32_t whole = graph.root[view];
+  std::optional<Place> shape = shapeOf(whole), sizes = shapeOf(view);
+  if (!shape || !sizes || shapeOf(at) != shape)
+    return AbstractValue::unknown();
+  auto offsetOf = [&](Place inner) -> std::optional<double> {
+    for (uint32_t shown = view; shown != whole;) {
+      uint32_t operand = graph[shown].operands.front();
+      std::optional<Place> next = shownPlace(shown, operand, inner);
+      if (!next)
+        return std::nullopt;
+      inner = std::move(*next);
+      shown = operand;
+    }
+    return offsetAt(inner, *shape);
+  };
+  std::optional<double> start = offsetOf(Place(sizes->size(), 0.0));
+  if (!start)
+    return AbstractValue::unknown();
+  SmallVector<int64_t, 4> counts, steps;
+  for (auto [dim, size] : enumerate(*sizes)) {
+    Place next(sizes->size(), 0.0);
+    next[dim] = size > 1;
+    std::optional<double> offset = offsetOf(next);
+    if (!offset)
+      return AbstractValue::unknown();
+    counts.push_back(size);
+    steps.push_back(*offset - *start);
+  }
+  double offset = offsetAt(place, *shape);
+  // Between elements, as where data gives the place, it may be either.
+  if (offset != std::floor(offset))
+    return AbstractValue::unknown();
+  std::optional<Place> inner =
+      offset < *start ? std::nullopt : placeIn(counts, steps, offset - *start);
+  if (!inner)
+    return evaluate(whole, place);
+  return offsetOf(*inner) == offset ? evaluateBroadcast(source, *inner)
+                                    : AbstractValue::unknown();
 }
 
 /// What is made from nothing.
@@ -694,7 +772,8 @@ AbstractValue GraphRunner::reduce(StringRef family, uint32_t operand,
   return family == "var" ? variance : applyOperator("sqrt", variance);
 }
 
-/// Concatenations, paddings and scatters of slices: whose element stands there.
+/// Concatenations, repetitions, paddings and scatters of slices: whose element
+/// stands there.
 std::optional<AbstractValue> GraphRunner::evaluateMovement(uint32_t at,
                                                            const Place &place) {
   const GraphNode &node = graph[at];
@@ -702,6 +781,12 @@ std::optional<AbstractValue> GraphRunner::evaluateMovement(uint32_t at,
   if (family == "copy")
     if (std::optional<uint32_t> source = nodeOf(get(node, 1, "src")))
       return evaluateBroadcast(*source, place);
+  if (family == "copy_") {
+    std::optional<uint32_t> to = nodeOf(get(node, 0, "self"));
+    std::optional<uint32_t> source = nodeOf(get(node, 1, "src"));
+    if (to && source && graph.root[*to] != *to)
+      return evaluateWritten(at, *to, *source, place);
+  }
   if (family == "cat") {
     const json::Array *list = listOf(get(node, 0, "tensors"));
     const json::Value *dimArgument = get(node, 1, "dim");
@@ -730,6 +815,12 @@ std::optional<AbstractValue> GraphRunner::evaluateMovement(uint32_t at,
     Place inner = place;
     for (size_t dim : *dims)
       inner[dim] = (*shape)[dim] - 1 - place[dim];
+    return evaluate(*operand, inner);
+  }
+  if (family == "repeat" && shape && place.size() >= shape->size()) {
+    Place inner(place.end() - shape->size(), place.end());
+    for (auto [coordinate, size] : zip(inner, *shape))
+      coordinate = std::fmod(coordinate, size);
     return evaluate(*operand, inner);
   }
   if (family == "constant_pad_nd" && shape) {

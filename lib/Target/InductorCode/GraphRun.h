@@ -71,6 +71,12 @@ private:
   std::optional<AbstractValue> evaluateView(uint32_t node, const Place &place);
   AbstractValue evaluateStrided(uint32_t node, uint32_t operand,
                                 const Place &place);
+  /// The element of `operand` that a view of it shows at `place`; none where
+  /// that is not known.
+  std::optional<Place> shownPlace(uint32_t node, uint32_t operand,
+                                  const Place &place) const;
+  AbstractValue evaluateWritten(uint32_t node, uint32_t view, uint32_t source,
+                                const Place &place);
   std::optional<AbstractValue> evaluatePart(uint32_t node, const Place &place);
   std::optional<AbstractValue> evaluateReduction(uint32_t node,
                                                  const Place &place);

@@ -95,9 +95,9 @@ std::optional<uint32_t> GraphView::find(StringRef node) const {
 
 void GraphView::reindex() {
   index.clear();
+  // Of two nodes, or bodies, of one name the first is meant.
   for (uint32_t i = 0; i < nodes.size(); ++i)
-    index[nodes[i].name] = i;
-  // Of two bodies of one name the first is meant.
+    index.try_emplace(nodes[i].name, i);
   subgraphIndex.clear();
   for (uint32_t i = 0; i < subgraphs.size(); ++i)
     subgraphIndex.try_emplace(subgraphs[i].name, i);

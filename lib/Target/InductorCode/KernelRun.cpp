@@ -156,8 +156,12 @@ void KernelRunner::addOtherTurns(unsigned parameter, BodyValue &value) const {
   };
   for (const KernelStore &item : stores) {
     const KernelArgument &to = arguments[item.parameter];
-    if (to.storage >= 0 && to.storage == from.storage &&
-        memory.mayHold(parameter, to.offset + item.offset - from.offset))
+    if (to.storage < 0 || to.storage != from.storage ||
+        !memory.mayHold(parameter, to.offset + item.offset - from.offset))
+      continue;
+    if (memory.reload(item.parameter, item.round, 0))
+      addReadBack(item, value.loaded);
+    else
       add(item.loaded);
   }
   if (memory.holdsOthers(parameter)) {
@@ -220,6 +224,8 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
       item.isReadBack = true;
       BodyValue out = combine(*value, pointer);
       addReadBack(item, out.loaded);
+      if (item.parameter != pointer.parameter)
+        addOtherTurns(pointer.parameter, out);
       return out;
     }
     if (!isWritten)

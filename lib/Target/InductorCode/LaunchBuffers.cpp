@@ -141,23 +141,21 @@ layoutOf(const TensorInfo &info,
   return out;
 }
 
-/// Where element `place` of the storage stands in a region of that layout that
-/// starts at 0; none where it stands between its elements or outside.
-static std::optional<SmallVector<double, 4>> placeIn(const Layout &layout,
-                                                     double place) {
+std::optional<SmallVector<double, 4>>
+opprof::inductor::placeIn(ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides,
+                          double place) {
   SmallVector<size_t, 4> order;
-  for (size_t i = 0; i < layout.sizes.size(); ++i)
-    if (layout.sizes[i] != 1 && layout.strides[i] > 0)
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] != 1 && strides[i] > 0)
       order.push_back(i);
-  llvm::stable_sort(order, [&](size_t a, size_t b) {
-    return layout.strides[a] > layout.strides[b];
-  });
-  SmallVector<double, 4> out(layout.sizes.size(), 0.0);
+  llvm::stable_sort(
+      order, [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+  SmallVector<double, 4> out(sizes.size(), 0.0);
   for (auto [i, dim] : enumerate(order)) {
-    double stride = layout.strides[dim];
+    double stride = strides[dim];
     bool isLast = i + 1 == order.size();
     double at = isLast ? place / stride : std::floor(place / stride);
-    if (at < 0 || at >= layout.sizes[dim])
+    if (at < 0 || at >= sizes[dim])
       return std::nullopt;
     out[dim] = at;
     place -= at * stride;
@@ -213,7 +211,7 @@ std::optional<double> Joiner::offsetIn(const HeldRegion &region,
   // What is gathered by data is at no whole number, and in no place.
   if (isContiguous(*layout))
     return inside;
-  auto at = placeIn(*layout, inside);
+  auto at = placeIn(layout->sizes, layout->strides, inside);
   if (!at)
     return std::nullopt;
   double offset = 0;
@@ -228,7 +226,7 @@ bool Joiner::mayHold(const TensorInfo &info, double offset) const {
     return false;
   std::optional<Layout> layout =
       layoutOf(info, [&](const Dim &dim) { return sizeOf(dim); });
-  return !layout || placeIn(*layout, offset);
+  return !layout || placeIn(layout->sizes, layout->strides, offset);
 }
 
 bool Joiner::overlaps(const HeldRegion &region,
@@ -299,7 +297,8 @@ const HeldRegion *Joiner::findRegionAt(const LaunchOperand &operand,
     double inside = *operand.offset + offset - *region.offset;
     auto sizes = [&](const Dim &dim) { return sizeOf(dim); };
     std::optional<Layout> layout = layoutOf(region.info, sizes);
-    if (inside == 0 || (layout && inside > 0 && placeIn(*layout, inside)))
+    if (inside == 0 || (layout && inside > 0 &&
+                        placeIn(layout->sizes, layout->strides, inside)))
       only = &region;
   }
   return only;

@@ -7,6 +7,7 @@
 #ifndef OPPROF_LIB_TARGET_INDUCTORCODE_LAUNCHJOINER_H
 #define OPPROF_LIB_TARGET_INDUCTORCODE_LAUNCHJOINER_H
 
+#include "GraphWrites.h"
 #include "LaunchProof.h"
 
 #include "opprof/Analysis/Cost/CostModel.h"
@@ -100,7 +101,12 @@ struct IndexedGraph {
           value[i] = isOwn ? i : value[from];
         }
         this->view[i] = isView || root[i] != i;
-        fusible[i] = isFusible(node);
+        // What is written through a view, as a value (see followWrites).
+        bool isWritten =
+            opFamily(node.target) == "copy_" &&
+            this->view[node.operands.front()] &&
+            (!users[i].empty() || llvm::is_contained(graph->outputs, i));
+        fusible[i] = isFusible(node) || isWritten;
         library[i] = isLibraryWork(node);
         family[i] = opFamily(node.target);
         byFamily[family[i]].push_back(i);
@@ -247,12 +253,22 @@ struct LaunchWork {
   bool allStored = false;
 };
 
+/// Where element `place` of the memory stands in a tensor of these sizes and
+/// steps that starts at 0; none where it stands between its elements or
+/// outside.
+std::optional<llvm::SmallVector<double, 4>>
+placeIn(llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<int64_t> strides,
+        double place);
+
 class KernelProver;
 
 class Joiner {
 public:
-  explicit Joiner(const LaunchSources &sources)
-      : sources(sources), program(sources.program) {}
+  explicit Joiner(const LaunchSources &given)
+      : sources(given), program(given.program) {
+    if (sources.postGrad && (written = followWrites(*sources.postGrad)))
+      sources.postGrad = &*written;
+  }
 
   launch::LaunchMap run();
 
@@ -390,7 +406,9 @@ private:
     return operand.storage < 0 || !dead.contains({index, operand.storage});
   }
 
-  const LaunchSources &sources;
+  LaunchSources sources;
+  /// The post-grad graph, where it writes through views.
+  std::optional<GraphView> written;
   const WrapperProgram &program;
   GraphView fragments;
   llvm::StringMap<std::unique_ptr<IndexedGraph>> graphs;

@@ -625,8 +625,13 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     bool isEqual = match.score == best.score;
     match.isGuessed =
         proposed.contains(candidate) && !recorded.contains(candidate);
-    bool isPreferred =
-        match.isGuessed != best.isGuessed ? match.isGuessed : isChain;
+    // Of values that are not known, a result is stored rather than what leads
+    // to another value that is computed here.
+    bool isResult = !agrees && graph.isOutput[graph.root[candidate]];
+    bool isPreferred = match.isGuessed != best.isGuessed ? match.isGuessed
+                       : isResult && best.node != kNoNode
+                           ? !graph.isOutput[graph.root[best.node]] || isChain
+                           : isChain;
     if (match.score > best.score || (isEqual && isPreferred)) {
       if (isEqual) {
         match.isDoubtful |= !agrees;
@@ -908,7 +913,16 @@ bool KernelProver::runOnce() {
     return store.isReadBack && !readBack.contains(key) &&
            !constants.contains(key);
   };
-  auto settle = [&](const KernelStore &store, const Match &match) {
+  auto settle = [&](const LaunchOperand &operand, const KernelStore &store,
+                    Match match) {
+    // A copy of what was read, as where parts are put together.
+    if (match.node == kNoNode && store.value.known && store.value.isData) {
+      bool isTied = false;
+      match.node = findMoved(operand, store, runner, isTied);
+      match.agrees =
+          match.node != kNoNode && !isTied &&
+          sameDims(graph[match.node].results.front().shape, operand.info.shape);
+    }
     // What is scattered has no value of its own: the one scatter that comes
     // from all that goes into it is what is read back.
     bool isScattered = store.offset == -1 && match.node != kNoNode &&
@@ -921,7 +935,7 @@ bool KernelProver::runOnce() {
   for (const KernelStore &store : result.overwritten) {
     const LaunchOperand *operand = byParameter[store.parameter];
     if (store.offset == 0 && operand && operand->offset && isUnsettled(store))
-      settle(store, findMatch(*operand, store, runner, unrolled));
+      settle(*operand, store, findMatch(*operand, store, runner, unrolled));
   }
   SmallVector<uint32_t> guessed;
   for (auto [i, operand] : enumerate(work.from.operands)) {
@@ -952,7 +966,7 @@ bool KernelProver::runOnce() {
     }
     Match best = findMatch(operand, *store, runner, unrolled);
     if (isReadBack)
-      settle(*store, best);
+      settle(operand, *store, best);
     if (!isLive)
       continue;
     // What is only guessed is nobody else's in this run of the kernel.

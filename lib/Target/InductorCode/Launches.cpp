@@ -318,6 +318,7 @@ void Joiner::addNotLaunched(LaunchMap &map) {
       return;
     for (uint32_t i = 0; i < view.nodes.size(); ++i)
       if (view.nodes[i].op != GraphNode::Placeholder &&
+          view.find(view.nodes[i].name) == i &&
           !computedBy.contains({slot.get(), i}))
         map.notLaunched.push_back(
             {view.nodes[i].name, name.str(), reasonFor(i, *slot).str()});

@@ -53,8 +53,8 @@ def _filled(value: Any, generator: torch.Generator, indices: int, is_weight: boo
         numbers = torch.randn(size, generator=generator, dtype=torch.complex64)
     elif kind.is_floating_point:
         numbers = torch.randn(size, generator=generator)
-        if value.dim() == 1:
-            # A variance, maybe, or a scale: of a negative one there would be no root.
+        if value.dim() <= 1:
+            # A variance, maybe, or a scale or a size: of a negative one there would be no root.
             numbers = numbers.abs() + 0.125
         elif is_weight and value.dim() > 1 and value.numel():
             numbers *= math.sqrt(2 * value.size(0) / value.numel())

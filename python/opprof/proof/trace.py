@@ -44,6 +44,8 @@ _ASSERTIONS = {
 }
 #: Operators that take nothing but its sizes of an argument: by the argument's place.
 _SIZES_ONLY = {"aten.avg_pool2d_backward": 1, "aten.avg_pool3d_backward": 1}
+#: Operators that choose elements of their first argument: where all of it is one constant, whatever chooses.
+_CHOICES = {"aten.index", "aten._unsafe_index", "aten.gather", "aten.index_select"}
 #: Operators that are views although their schema doesn't say so, and what a launch reads as a number.
 _VIEWS = {"aten._unsafe_view", "prims.inductor_lookup_seed", "aten._local_scalar_dense"}
 
@@ -267,6 +269,8 @@ class GraphRunner:
         if target == "higher_order.with_effects":
             # A token says in which order what it names has its effects.
             step.target = entry["args"][1]["op"]
+        if step.operator in _CHOICES and self._is_one_constant(step.operands[0]):
+            step.operands = step.operands[:1]
         self._classify(step)
         return _Bound(step.value, self.trace.add(step))
 
@@ -343,6 +347,19 @@ class GraphRunner:
                 operands = (writer, bound[name].step)
                 step = Step(where, entry["name"], entry["target"], operands, view)
                 bound[name] = _Bound(view, self.trace.add(step))
+
+    def _is_one_constant(self, number: int) -> bool:
+        """Whether each element of the step's value is the same number, which the graph itself says."""
+        step = self.trace.steps[number]
+        while step.free and step.operands:
+            step = self.trace.steps[step.operands[0]]
+        value = step.value
+        return (
+            step.constant
+            and isinstance(value, torch.Tensor)
+            and value.numel() > 0
+            and bool((value == value.flatten()[0]).all())
+        )
 
     def _classify(self, step: Step) -> None:
         steps = self.trace.steps

@@ -64,6 +64,12 @@ std::string cppKernel(StringRef name, StringRef types, StringRef parameters,
       .str();
 }
 
+std::string loop(const std::string &variable, int size) {
+  return "for(int64_t " + variable + "=static_cast<int64_t>(0L); " + variable +
+         "<static_cast<int64_t>(" + std::to_string(size) + "L); " + variable +
+         "+=static_cast<int64_t>(1L)) {\n";
+}
+
 std::string call(const std::string &body) {
   return "async_compile.wait(globals())\ndef call(args):\n" + body;
 }
@@ -1524,6 +1530,229 @@ TEST(LaunchProof, OneBufferMayBeTwoInputsOfABody) {
       "            sub: \"f32[4]\" = torch.ops.aten.sub.Tensor(mul, b)\n"
       "            return (sub,)\n");
   EXPECT_EQ(program.nodes(0), "mul sub");
+  EXPECT_TRUE(program.isHigh(0));
+}
+
+// The same view is taken on both sides of a write to a part of what it shows.
+TEST(LaunchProof, WhatIsWrittenThroughAViewIsTakenFromThereOn) {
+  std::string kernel =
+      cppKernel("k", "'const float*', 'float*', 'float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0, float* out_ptr1, "
+                "float* out_ptr2",
+                loop("x0", 16) +
+                    "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+                    "  auto tmp1 = std::sin(tmp0);\n"
+                    "  out_ptr0[static_cast<int64_t>(x0)] = tmp1;\n}\n" +
+                    loop("x0", 8) +
+                    "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+                    "  auto tmp1 = std::sin(tmp0);\n"
+                    "  auto tmp2 = std::tanh(tmp1);\n"
+                    "  out_ptr1[static_cast<int64_t>(x0)] = tmp2;\n}\n" +
+                    loop("x0", 4) +
+                    "  auto tmp0 = in_ptr0[static_cast<int64_t>(5L*x0)];\n"
+                    "  auto tmp1 = std::sin(tmp0);\n"
+                    "  auto tmp2 = static_cast<float>(0.5);\n"
+                    "  auto tmp3 = float(tmp1 * tmp2);\n"
+                    "  out_ptr0[static_cast<int64_t>(5L*x0)] = tmp3;\n}\n" +
+                    loop("x0", 8) +
+                    "  auto tmp0 = out_ptr0[static_cast<int64_t>(x0)];\n"
+                    "  auto tmp1 = std::exp(tmp0);\n"
+                    "  out_ptr2[static_cast<int64_t>(x0)] = tmp1;\n}\n");
+  std::string later =
+      cppKernel("later", "'const float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0",
+                loop("x0", 4) +
+                    "  auto tmp0 = in_ptr0[static_cast<int64_t>(1L + 4L*x0)];\n"
+                    "  auto tmp1 = std::cos(tmp0);\n"
+                    "  out_ptr0[static_cast<int64_t>(x0)] = tmp1;\n}\n");
+  Program program(
+      kernel + later +
+          call("    x, = args\n"
+               "    buf0 = empty_strided_cpu((4, 4), (4, 1), torch.float32)\n"
+               "    buf1 = empty_strided_cpu((2, 4), (4, 1), torch.float32)\n"
+               "    buf2 = empty_strided_cpu((2, 4), (4, 1), torch.float32)\n"
+               "    k(x, buf0, buf1, buf2)\n"
+               "    buf3 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    later(buf0, buf3)\n"
+               "    return (buf1, buf2, buf3, )\n"),
+      "    def forward(self, x: \"f32[4, 4]\"):\n"
+      "        sin: \"f32[4, 4]\" = torch.ops.aten.sin.default(x)\n"
+      "        slice_1: \"f32[2, 4]\" = torch.ops.aten.slice.Tensor(sin, 0, 0, "
+      "2)\n"
+      "        tanh: \"f32[2, 4]\" = torch.ops.aten.tanh.default(slice_1)\n"
+      "        diagonal: \"f32[4]\" = torch.ops.aten.diagonal.default(sin)\n"
+      "        mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(diagonal, 0.5)\n"
+      "        diagonal_1: \"f32[4]\" = torch.ops.aten.diagonal.default(sin)\n"
+      "        copy_: \"f32[4]\" = torch.ops.aten.copy_.default(diagonal_1, "
+      "mul)\n"
+      "        exp: \"f32[2, 4]\" = torch.ops.aten.exp.default(slice_1)\n"
+      "        select: \"f32[4]\" = torch.ops.aten.select.int(sin, 1, 1)\n"
+      "        cos: \"f32[4]\" = torch.ops.aten.cos.default(select)\n"
+      "        return (tanh, exp, cos)\n");
+  EXPECT_EQ(program.nodes(0), "sin tanh mul copy_ exp");
+  EXPECT_TRUE(program.isHigh(0));
+  EXPECT_EQ(program.nodes(1), "cos");
+  EXPECT_TRUE(program.isHigh(1));
+  // The view that is taken twice stands in the map once.
+  EXPECT_EQ(
+      llvm::count_if(program.map.notLaunched,
+                     [](const auto &left) { return left.name == "slice_1"; }),
+      1);
+}
+
+TEST(LaunchProof, RepetitionsAreReadWhereTheyStand) {
+  std::string kernel = tritonKernel(
+      "triton_poi_0", "in_ptr0, in_ptr1, out_ptr0, out_ptr1", kPointers.str(),
+      "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+      "    tmp1 = tl.load(in_ptr1 + (1 + (x0 % 3)), xmask)\n"
+      "    tmp2 = tl_math.cos(tmp1)\n"
+      "    tmp3 = tmp0 * tmp2\n"
+      "    tmp4 = tmp0 + tmp2\n"
+      "    tl.store(out_ptr0 + (x0), tmp3, xmask)\n"
+      "    tl.store(out_ptr1 + (x0), tmp4, xmask)\n");
+  Program program(
+      kernel +
+          call("    x, angles = args\n"
+               "    buf0 = empty_strided_cuda((2, 6), (6, 1), torch.float32)\n"
+               "    buf1 = empty_strided_cuda((2, 6), (6, 1), torch.float32)\n"
+               "    triton_poi_0.run(x, angles, buf0, buf1, 12, "
+               "stream=stream0)\n"
+               "    return (buf0, buf1)\n"),
+      "    def forward(self, x: \"f32[2, 6]\", angles: \"f32[4]\"):\n"
+      "        slice_1: \"f32[3]\" = torch.ops.aten.slice.Tensor(angles, 0, 1, "
+      "4)\n"
+      "        cos: \"f32[3]\" = torch.ops.aten.cos.default(slice_1)\n"
+      "        repeat: \"f32[2, 6]\" = torch.ops.aten.repeat.default(cos, [2, "
+      "2])\n"
+      "        add: \"f32[2, 6]\" = torch.ops.aten.add.Tensor(x, repeat)\n"
+      "        mul: \"f32[2, 6]\" = torch.ops.aten.mul.Tensor(x, repeat)\n"
+      "        return (mul, add)\n");
+  EXPECT_EQ(program.nodes(0), "cos repeat add mul");
+  EXPECT_TRUE(program.isHigh(0));
+}
+
+TEST(LaunchProof, PartsThatAreCopiesAreReadBack) {
+  std::string kernel = cppKernel(
+      "k",
+      "'const float*', 'const float*', 'const float*', 'const float*', "
+      "'float*', 'float*', 'float*', 'float*'",
+      "const float* in_ptr0, const float* in_ptr1, const float* in_ptr2, const "
+      "float* in_ptr3, float* out_ptr0, float* out_ptr1, float* out_ptr2, "
+      "float* out_ptr3",
+      loop("x0", 2) + loop("x1", 2) +
+          "  auto tmp0 = in_ptr0[static_cast<int64_t>(x1 + 2L*x0)];\n"
+          "  out_ptr0[static_cast<int64_t>(x1 + 4L*x0)] = tmp0;\n}\n}\n" +
+          loop("x0", 2) + loop("x1", 2) +
+          "  auto tmp0 = in_ptr1[static_cast<int64_t>(2L + x1 + 4L*x0)];\n"
+          "  out_ptr1[static_cast<int64_t>(x1 + 4L*x0)] = tmp0;\n}\n}\n" +
+          loop("x0", 4) +
+          "  auto tmp0 = in_ptr2[static_cast<int64_t>(x0)];\n"
+          "  auto tmp1 = in_ptr3[static_cast<int64_t>(x0)];\n"
+          "  auto tmp2 = in_ptr2[static_cast<int64_t>(4L + x0)];\n"
+          "  auto tmp3 = in_ptr3[static_cast<int64_t>(4L + x0)];\n"
+          "  auto tmp4 = float(tmp0 + tmp1);\n"
+          "  auto tmp5 = float(tmp2 + tmp3);\n"
+          "  auto tmp6 = float(tmp4 + tmp5);\n"
+          "  auto tmp7 = float(tmp4 * tmp0);\n"
+          "  auto tmp8 = float(tmp5 * tmp2);\n"
+          "  auto tmp9 = float(tmp7 + tmp8);\n"
+          "  out_ptr2[static_cast<int64_t>(x0)] = tmp9;\n"
+          "  out_ptr3[static_cast<int64_t>(x0)] = tmp6;\n}\n");
+  Program program(
+      kernel +
+          call("    a, b, d = args\n"
+               "    buf2 = empty_strided_cpu((2, 4), (4, 1), torch.float32)\n"
+               "    buf0 = reinterpret_tensor(buf2, (2, 2), (4, 1), 0)\n"
+               "    buf1 = reinterpret_tensor(buf2, (2, 2), (4, 1), 2)\n"
+               "    buf3 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    buf4 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    k(a, b, d, buf2, buf0, buf1, buf3, buf4)\n"
+               "    return (buf3, buf4, )\n"),
+      "    def forward(self, a: \"f32[2, 2]\", b: \"f32[2, 4]\", d: \"f32[2, "
+      "4]\"):\n"
+      "        slice_1: \"f32[2, 2]\" = torch.ops.aten.slice.Tensor(b, 1, 2, "
+      "4)\n"
+      "        cat: \"f32[2, 4]\" = torch.ops.aten.cat.default([a, slice_1], "
+      "1)\n"
+      "        add: \"f32[2, 4]\" = torch.ops.aten.add.Tensor(d, cat)\n"
+      "        sum_1: \"f32[4]\" = torch.ops.aten.sum.dim_IntList(add, [0])\n"
+      "        mul: \"f32[2, 4]\" = torch.ops.aten.mul.Tensor(add, d)\n"
+      "        sum_2: \"f32[4]\" = torch.ops.aten.sum.dim_IntList(mul, [0])\n"
+      "        return (sum_2, sum_1)\n");
+  EXPECT_EQ(program.nodes(0), "cat add sum_1 mul sum_2");
+  EXPECT_TRUE(program.isHigh(0));
+}
+
+// Neither value is known, and both come from what is read.
+TEST(LaunchProof, ResultsAreStoredRatherThanWhatLeadsToOthers) {
+  std::string kernel = cppKernel(
+      "k", "'const float*', 'const float*', 'float*', 'float*'",
+      "const float* in_ptr0, const float* in_ptr1, float* out_ptr0, float* "
+      "out_ptr1",
+      "float tmp_acc0 = 0;\n" + loop("x0", 4) +
+          "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+          "  auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
+          "  auto tmp2 = float(tmp0 - tmp1);\n"
+          "  auto tmp3 = opaque(tmp2);\n"
+          "  auto tmp4 = another(tmp2);\n"
+          "  tmp_acc0 = tmp_acc0 + tmp3;\n"
+          "  out_ptr0[static_cast<int64_t>(x0)] = tmp4;\n}\n"
+          "out_ptr1[static_cast<int64_t>(0L)] = tmp_acc0;\n");
+  Program program(
+      kernel +
+          call("    a, b = args\n"
+               "    buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    buf1 = empty_strided_cpu((1, ), (1, ), torch.float32)\n"
+               "    k(a, b, buf0, buf1)\n"
+               "    return (buf1, buf0, )\n"),
+      "    def forward(self, a: \"f32[4]\", b: \"f32[4]\"):\n"
+      "        sub: \"f32[4]\" = torch.ops.aten.sub.Tensor(a, b)\n"
+      "        abs_1: \"f32[4]\" = torch.ops.aten.abs.default(sub)\n"
+      "        sum_1: \"f32[1]\" = torch.ops.aten.sum.dim_IntList(abs_1, [0], "
+      "True)\n"
+      "        sign: \"f32[4]\" = torch.ops.aten.sign.default(sub)\n"
+      "        return (sum_1, sign)\n");
+  EXPECT_EQ(program.nodes(0), "sub abs_1 sum_1 sign");
+  EXPECT_FALSE(program.isHigh(0));
+}
+
+// Both exponentials come from all that is read.
+TEST(LaunchProof, MasksOfTheLeastNumberLeaveWhatTheyAreAddedTo) {
+  std::string kernel = tritonKernel(
+      "triton_poi_0", "in_ptr0, in_ptr1, out_ptr0, out_ptr1", kPointers.str(),
+      "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+      "    tmp1 = tl.load(in_ptr1 + (x0), xmask)\n"
+      "    tmp2 = 0.0\n"
+      "    tmp3 = tmp1 > tmp2\n"
+      "    tmp4 = -3.4028234663852886e+38\n"
+      "    tmp5 = tl.where(tmp3, tmp2, tmp4)\n"
+      "    tmp6 = tmp0 + tmp5\n"
+      "    tmp7 = tmp0 - tmp5\n"
+      "    tmp8 = tl_math.exp(tmp6)\n"
+      "    tmp9 = tl_math.exp(tmp7)\n"
+      "    tl.store(out_ptr0 + (x0), tmp9, xmask)\n"
+      "    tl.store(out_ptr1 + (x0), tmp8, xmask)\n");
+  Program program(
+      kernel +
+          call("    x, mask = args\n"
+               "    buf0 = empty_strided_cuda((4, ), (1, ), torch.float32)\n"
+               "    buf1 = empty_strided_cuda((4, ), (1, ), torch.float32)\n"
+               "    triton_poi_0.run(x, mask, buf0, buf1, 4, "
+               "stream=stream0)\n"
+               "    return (buf0, buf1)\n"),
+      "    def forward(self, x: \"f32[4]\", mask: \"f32[4]\"):\n"
+      "        gt: \"b8[4]\" = torch.ops.aten.gt.Scalar(mask, 0)\n"
+      "        full: \"f32[]\" = torch.ops.aten.full.default([], 0.0)\n"
+      "        full_1: \"f32[]\" = torch.ops.aten.full.default([], "
+      "-3.4028234663852886e+38)\n"
+      "        where: \"f32[4]\" = torch.ops.aten.where.self(gt, full, "
+      "full_1)\n"
+      "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(x, where)\n"
+      "        sub: \"f32[4]\" = torch.ops.aten.sub.Tensor(x, where)\n"
+      "        exp: \"f32[4]\" = torch.ops.aten.exp.default(add)\n"
+      "        exp_1: \"f32[4]\" = torch.ops.aten.exp.default(sub)\n"
+      "        return (exp_1, exp)\n");
+  EXPECT_EQ(program.nodes(0), "gt full full_1 where add sub exp exp_1");
   EXPECT_TRUE(program.isHigh(0));
 }
 } // namespace

@@ -1,0 +1,151 @@
+// Graphs that write through views, as graphs of values. Inductor's passes leave
+// `copy_(diagonal(x), y)`, after which x is another value: what takes x later
+// is made to take what the write leaves of it.
+
+#include "GraphWrites.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace llvm;
+using namespace opprof;
+using namespace opprof::inductor;
+
+/// Longer chains of views are taken for copies.
+static constexpr unsigned kMaxViews = 64;
+
+/// By node: what its memory is, through views.
+static std::vector<uint32_t> findMemory(const GraphView &graph) {
+  std::vector<uint32_t> memory(graph.nodes.size());
+  std::vector<unsigned> depth(graph.nodes.size());
+  for (uint32_t i = 0; i < memory.size(); ++i) {
+    const GraphNode &node = graph.nodes[i];
+    bool isView = node.op == GraphNode::Call && !node.operands.empty() &&
+                  node.operands.front() < i && isViewTarget(node.target) &&
+                  depth[node.operands.front()] < kMaxViews;
+    memory[i] = isView ? memory[node.operands.front()] : i;
+    depth[i] = isView ? depth[node.operands.front()] + 1 : 0;
+  }
+  return memory;
+}
+
+/// The nodes that write a part of what is taken again later.
+static DenseSet<uint32_t> findWrites(const GraphView &graph,
+                                     ArrayRef<uint32_t> memory) {
+  DenseMap<uint32_t, uint32_t> lastUse;
+  for (uint32_t i = 0; i < memory.size(); ++i)
+    for (uint32_t operand : graph.nodes[i].operands)
+      lastUse[memory[operand]] = i;
+  for (uint32_t output : graph.outputs)
+    lastUse[memory[output]] = memory.size();
+  DenseSet<uint32_t> writes;
+  for (uint32_t i = 0; i < memory.size(); ++i) {
+    const GraphNode &node = graph.nodes[i];
+    if (node.op != GraphNode::Call || opFamily(node.target) != "copy_" ||
+        node.operands.size() != 2 || node.args.size() < 2)
+      continue;
+    uint32_t to = node.operands.front();
+    if (memory[to] != to && lastUse.lookup(memory[to]) > i)
+      writes.insert(i);
+  }
+  return writes;
+}
+
+namespace {
+/// A graph, node by node, with each operand as it is when it is taken.
+class WriteFollower {
+public:
+  explicit WriteFollower(const GraphView &from)
+      : from(from), memory(findMemory(from)), writes(findWrites(from, memory)) {
+  }
+
+  bool hasWrites() const { return !writes.empty(); }
+  GraphView run();
+
+private:
+  uint32_t now(uint32_t node);
+  json::Value withNow(const json::Value &value);
+  void append(uint32_t node);
+
+  const GraphView &from;
+  std::vector<uint32_t> memory;
+  DenseSet<uint32_t> writes;
+  GraphView to;
+  /// By node of `from`: the node that it is now.
+  DenseMap<uint32_t, uint32_t> current;
+  /// By memory: the writes to it so far. By node: how many it knows of.
+  DenseMap<uint32_t, unsigned> written, known;
+};
+} // namespace
+
+/// A view of what was written since is made once more.
+uint32_t WriteFollower::now(uint32_t node) {
+  if (memory[node] != node && known[node] != written.lookup(memory[node]))
+    append(node);
+  return current[node];
+}
+
+json::Value WriteFollower::withNow(const json::Value &value) {
+  if (std::optional<uint32_t> node = getNodeArgument(value))
+    return makeNodeArgument(now(*node));
+  if (const json::Array *list = value.getAsArray()) {
+    json::Array out;
+    for (const json::Value &item : *list)
+      out.push_back(withNow(item));
+    return out;
+  }
+  if (const json::Object *object = value.getAsObject()) {
+    json::Object out;
+    for (const auto &[key, item] : *object)
+      out[key] = withNow(item);
+    return out;
+  }
+  return value;
+}
+
+void WriteFollower::append(uint32_t node) {
+  GraphNode copy = from.nodes[node];
+  for (uint32_t &operand : copy.operands)
+    operand = now(operand);
+  for (json::Value &value : copy.args)
+    value = withNow(value);
+  for (auto &[key, value] : copy.kwargs)
+    value = withNow(value);
+  known[node] = written.lookup(memory[node]);
+  current[node] = to.nodes.size();
+  to.nodes.push_back(std::move(copy));
+}
+
+GraphView WriteFollower::run() {
+  to.name = from.name;
+  to.stage = from.stage;
+  for (uint32_t i = 0; i < from.nodes.size(); ++i) {
+    append(i);
+    if (!writes.contains(i))
+      continue;
+    uint32_t whole = memory[from.nodes[i].operands.front()];
+    to.nodes.back().results = from.nodes[whole].results;
+    ++written[whole];
+    current[whole] = current[i];
+  }
+  for (uint32_t output : from.outputs)
+    to.outputs.push_back(now(output));
+  for (const json::Value &value : from.outputArgs)
+    to.outputArgs.push_back(withNow(value));
+  for (const GraphView &body : from.subgraphs)
+    to.subgraphs.push_back(followWrites(body).value_or(body));
+  to.reindex();
+  return std::move(to);
+}
+
+std::optional<GraphView>
+opprof::inductor::followWrites(const GraphView &graph) {
+  WriteFollower follower(graph);
+  bool hasBody = any_of(graph.subgraphs, [](const GraphView &body) {
+    return WriteFollower(body).hasWrites();
+  });
+  if (!follower.hasWrites() && !hasBody)
+    return std::nullopt;
+  return follower.run();
+}
