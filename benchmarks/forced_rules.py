@@ -47,7 +47,7 @@ from opprof.backend.rewrites import Rewrites, read_rewrites
 from opprof.commands.program import in_operators
 from opprof.export.fresh_inputs import Integers, fresh
 from opprof.export.graph_json import GraphSource, source_of_exported_program, write_graph_json
-from opprof.export.stages import dynamo_inputs
+from opprof.export.stages import keep_dynamo_graphs
 from opprof.tools import run_tool
 
 #: A model, its arguments by place and by name, and whether it is in training.
@@ -250,14 +250,8 @@ def dynamo_sources(name: str, case: Case) -> list[GraphSource]:
     model, args, kwargs, train = case
     sources: list[GraphSource] = []
 
-    def keep(module: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        traced, _ = in_operators(module, inputs)
-        sources.append(
-            GraphSource(traced, f"{name}.{len(sources)}", "dynamo", dynamo_inputs(traced))
-        )
-        return module.forward
-
     torch._dynamo.reset()
+    keep = keep_dynamo_graphs(name, sources, lambda *graph: in_operators(*graph)[0])
     called(torch.compile(copy.deepcopy(model), backend=keep), (args, kwargs), train)
     torch._dynamo.reset()
     return sources

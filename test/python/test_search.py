@@ -21,13 +21,21 @@ import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
 
-from opprof.backend.checks import Measurement, Subject, Verdict, check_backend, relative_error
+from opprof.backend.checks import (
+    Measurement,
+    Subject,
+    Verdict,
+    check_backend,
+    load_backend,
+    relative_error,
+)
 from opprof.backend.emit import emit
 from opprof.backend.rewrites import Decline, Rewrites, Script
 from opprof.commands import optimize as optimize_command
 from opprof.commands.cli import main
 from opprof.commands.optimize import OptimizeOptions, _Result, report
-from opprof.commands.recommend import rewrites_text, unseen_by_rules
+from opprof.commands.profile import ProfileOptions, profile_script
+from opprof.commands.recommend import recommend, rewrites_text, unseen_by_rules
 from opprof.errors import OpprofError
 from opprof.export.graph_store import GraphStore
 from opprof.export.model_script import load_model_script
@@ -104,9 +112,10 @@ class Table(Workshop):
         strategies: dict[str, dict[str, str]] | None = None,
         wrong: Sequence[str] = (),
         fails: Sequence[str] = (),
+        nowhere: Sequence[str] = (),
     ) -> None:
         self.times, self.hides, self.strategies = times, hides, strategies or {}
-        self.wrong, self.fails = wrong, fails
+        self.wrong, self.fails, self.nowhere = wrong, fails, nowhere
         self.longest_seconds = 1.0
         self.asked: list[list[str]] = []
 
@@ -117,6 +126,7 @@ class Table(Workshop):
         for earlier, later in self.hides:
             if earlier in names and later in names and names.index(earlier) < names.index(later):
                 verdict.missing.append(later)
+        verdict.missing += [s.name for s in scripts if s.path.stem in self.nowhere]
         verdict.add("applied", not verdict.missing, "")
         if set(self.wrong) & set(names):
             verdict.error = 0.5
@@ -128,6 +138,9 @@ class Table(Workshop):
 
     def is_built(self, scripts: Sequence[Script]) -> bool:
         return False
+
+    def content(self, script: Script) -> str:
+        return script.path.stem
 
     def strategy(self, script: Script) -> dict[str, str]:
         return self.strategies.get(script.name, {})
@@ -156,6 +169,7 @@ def searching(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         saves: dict[str, int] | None = None,
         clock: Clock | None = None,
         model: StepModel | None = None,
+        as_compiled: Callable[[], list[Script]] = list,
     ) -> Search:
         scripts = [
             Script(tmp_path / f"{name}.mlir", name, name, saves_ns=(saves or {}).get(name))
@@ -163,7 +177,16 @@ def searching(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ]
         ahead = Ahead(subject.script, 0)
         options = SearchOptions(1e-3)
-        made = Search(subject, scripts, tmp_path, tmp_path, options, clock or Clock(), ahead)
+        made = Search(
+            subject,
+            scripts,
+            tmp_path,
+            tmp_path,
+            options,
+            clock or Clock(),
+            ahead,
+            as_compiled=as_compiled,
+        )
         made.workshop = table
         made.best, made.best_ns, made.model = (lambda: 1000), 1000, model
         made._take_all()
@@ -232,6 +255,73 @@ def test_of_two_precisions_the_faster_one_stands(searching: Any) -> None:
 def test_a_pattern_that_is_hidden_goes_first(searching: Any) -> None:
     search = searching(Table(product({"a": 0.9, "b": 0.8}), hides=[("a", "b")]), ["a", "b"])
     assert names_of(search.found.kept) == ["b", "a"]
+
+
+def test_rules_are_asked_of_the_compiled_program_where_an_offer_has_no_place_there(
+    searching: Any, tmp_path: Path
+) -> None:
+    asked: list[int] = []
+
+    def as_compiled() -> list[Script]:
+        asked.append(1)
+        # What is known already, what has its place there, and what another rule has.
+        known = [Script(tmp_path / f"{name}.mlir", name, name) for name in ("a", "c")]
+        return [*known, Script(tmp_path / "as-compiled-a.mlir", "a", "a as compiled")]
+
+    table = Table(product({"a": 0.5, "b": 0.9}), nowhere=["a", "b"])
+    search = searching(table, ["a", "b"], as_compiled=as_compiled)
+    assert [one.title for one in search.found.kept] == ["a as compiled"]
+    ends_of = [(trial.script.path.stem, trial.end) for trial in search.found.trials]
+    assert ends_of == [
+        ("a", End.CONFLICT),
+        ("b", End.CONFLICT),
+        ("as-compiled-a", End.KEPT),
+    ]
+    # For all rules once.
+    assert len(asked) == 1
+
+
+def test_what_the_rules_have_for_a_program_that_compiles_otherwise_than_it_exports(
+    script: Any, tmp_path: Path
+) -> None:
+    """Libraries build a mask that hides nothing where they are exported, and none where they are called."""
+    path = script("""
+        class Attention(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.q, self.k, self.v, self.o = (torch.nn.Linear(16, 16) for _ in range(4))
+
+            def forward(self, x):
+                q, k, v = (f(x).view(2, 7, 4, 4).transpose(1, 2) for f in (self.q, self.k, self.v))
+                scores = q @ k.transpose(-2, -1) * 0.5
+                if torch.compiler.is_exporting():
+                    scores = scores + torch.zeros(1, 1, 7, 7)
+                return self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(2, 7, 16)).tanh()
+
+
+        def get_model_and_input():
+            torch.manual_seed(0)
+            return Attention().eval(), torch.randn(2, 7, 16)
+    """)
+    before = RunFolder(tmp_path / "run")
+    profile_script(str(path), before.path, ProfileOptions(timed=1, traced=1, ceilings=False))
+    loaded = load_model_script(path)
+    how = OptimizeOptions()
+
+    def applied(scripts: Sequence[Script], name: str) -> dict[str, int]:
+        file = emit([one for one in scripts if one.name == "form-attention"], tmp_path / name)[0]
+        backend = load_backend(file)
+        module, args = loaded.module, loaded.args
+        with torch.no_grad():
+            actual = torch.compile(module, backend=backend.BACKEND_NAME)(*args)
+            assert relative_error(actual, module(*args)) < 1e-5
+        return dict(backend.applied)
+
+    exported = recommend(before.path, tmp_path / "rewrites").scripts
+    assert applied(exported, "exported.py") == {"form-attention": 0}
+    compiled = optimize_command._recommend_as_compiled(loaded, before, tmp_path, how)
+    assert applied(compiled, "compiled.py") == {"form-attention": 1}
+    assert all(one.path.parent == tmp_path for one in compiled)
 
 
 def test_of_two_that_want_the_same_nodes_the_better_one_stands(searching: Any) -> None:

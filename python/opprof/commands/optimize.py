@@ -28,9 +28,10 @@ from opprof.backend.checks import (
 from opprof.backend.emit import BACKEND_TITLE, TEST_TITLE, emit, test_file
 from opprof.backend.rewrites import Script
 from opprof.backend.training import subject_of
-from opprof.chain import attribute
+from opprof.chain import attribute, import_graph
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.commands.profile import ProfileOptions, profile_script
+from opprof.commands.program import in_operators
 from opprof.commands.recommend import recommend, unseen_by_rules
 from opprof.errors import OpprofError
 from opprof.export.archive_model import usage, write_archive_model
@@ -38,6 +39,7 @@ from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.graph_store import GraphStore
 from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.export.model_script import ModelScript, import_script, load_model_script
+from opprof.export.stages import keep_dynamo_graphs, user_error
 from opprof.files import check_mark, read_json, replacing, scratch_folder
 from opprof.processes import Beginning, begin, beginning, start_server
 from opprof.progress import progress
@@ -63,6 +65,8 @@ _IDLE_CORES = 8
 _AGAIN, _FROM_CACHE = 0.8, 0.6
 # What of that is kept until there is something to prove: a box that is late is of more use than one with nothing in it.
 _BEFORE_ANY = 0.5
+# Scripts for the program as torch.compile traces it, where those for the exported one have no place.
+_AS_COMPILED = "as-compiled-{}.mlir"
 # Classes of nodes that the report names.
 _MOST_CLASSES = 8
 
@@ -123,7 +127,8 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         share = _AGAIN if ahead.store is None else _FROM_CACHE
         proof = share * (clock.phases["profile"] - loaded.waited)
         clock.reserve(_BEFORE_ANY * proof + options.seconds, once_kept=proof + options.seconds)
-        (output / PRECISION_SCRIPT).unlink(missing_ok=True)
+        for stale in [output / PRECISION_SCRIPT, *output.glob(_AS_COMPILED.format("*"))]:
+            stale.unlink(missing_ok=True)
         progress(f"3/4 try {len(rewrites.scripts)} recommendations")
         candidates = stack.enter_context(scratch_folder())
         kernel_ns = None
@@ -131,7 +136,15 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
             kernel_ns = kernel_time(read_json(before.profile, within=before.path))
         how = SearchOptions(options.error_budget, options.seconds, kernel_ns)
         search = Search(
-            subject, rewrites.scripts, candidates, output, how, clock, ahead, loaded.explored
+            subject,
+            rewrites.scripts,
+            candidates,
+            output,
+            how,
+            clock,
+            ahead,
+            loaded.explored,
+            lambda: _recommend_as_compiled(script, before, output, options),
         )
         found = search.run()
         progress("4/4 prove and report")
@@ -146,6 +159,34 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         entrant.lines = (*first_lines, *entrant.lines)
     _write_report(outcome, before, output, options)
     return outcome
+
+
+def _recommend_as_compiled(
+    script: ModelScript, before: RunFolder, output: Path, options: OptimizeOptions
+) -> list[Script]:
+    """What the rules have for the model as torch.compile traces it: that is what a backend is handed, and not what was exported."""
+    progress("  asking the rules of the program as torch.compile traces it")
+    sources: list[GraphSource] = []
+    keep = keep_dynamo_graphs(script.name, sources, lambda *graph: in_operators(*graph)[0])
+    try:
+        # Dynamo is not reset: what is compiled already is measured on.
+        script.step_of(torch.compile(script.module, backend=keep))()
+    except Exception as error:
+        progress(f"     {user_error(script, 'the model does not run compiled', error)}")
+    found: list[Script] = []
+    for source in sources:
+        with scratch_folder() as scratch:
+            folder = RunFolder(scratch)
+            # What it says of the device holds for this program too.
+            shutil.copyfile(before.run, folder.run)
+            write_graph_json(folder.graph_json, source)
+            import_graph(folder.graph_json, folder.graph)
+            budget = options.error_budget
+            for one in recommend(scratch, scratch / "rewrites", error_budget=budget).scripts:
+                name = f"{len(found)}-{one.name}"
+                kept = shutil.copyfile(one.path, output / _AS_COMPILED.format(name))
+                found.append(replace(one, path=kept))
+    return found
 
 
 # What a program may err by where the model itself is over the budget: rounding in another order is not the same error.
@@ -382,7 +423,8 @@ def _check_output(output: Path, name: str) -> None:
     backend = _backend_file(output, name)
     check_mark(backend, BACKEND_TITLE, at_beginning=True)
     check_mark(test_file(backend), TEST_TITLE, at_beginning=True)
-    check_mark(output / PRECISION_SCRIPT, "fx.rewrite")
+    for file in [output / PRECISION_SCRIPT, *output.glob(_AS_COMPILED.format("*"))]:
+        check_mark(file, "fx.rewrite")
     check_mark(output / "optimize.json", '"error_budget"')
     check_mark(output / "report.txt", "opprof optimize: ")
 

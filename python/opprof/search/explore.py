@@ -1,6 +1,7 @@
 """The search: recommendations one on top of the other, each measured, and what was kept taken apart again. Needs PyTorch."""
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -123,6 +124,7 @@ class Search:
         clock: Clock,
         ahead: Ahead,
         explored: Explored | None = None,
+        as_compiled: Callable[[], list[Script]] = list,
     ) -> None:
         self.subject = subject
         self.scripts = list(scripts)
@@ -131,6 +133,10 @@ class Search:
         self.clock = clock
         self.ahead = ahead
         self.explored = explored
+        # Gives what the rules have for the model as torch.compile traces it, which is asked for where an offer has no place there.
+        self.as_compiled = functools.cache(as_compiled)
+        # Rules of which that was taken, by name.
+        self.asked: set[str] = set()
         self.workshop = Workshop(subject, folder, options.error_budget, ahead.store)
         self.found = Found()
         self.best: Program = subject.inductor
@@ -368,6 +374,7 @@ class Search:
                 # The graph may be what lost, or what failed.
                 if trial.end in (End.FAILED, End.SLOWER):
                     trial = self._try([script])
+            ahead += self._instead_of_missing(trial)
             # What was left out before anything was compiled costs nothing to ask again.
             if trial.end is End.SLOWER or (trial.end is End.LEFT_OUT and trial.seconds is None):
                 lost_before.append((trial, len(self.found.kept)))
@@ -378,6 +385,25 @@ class Search:
             for trial, kept in lost_before:
                 if kept < len(self.found.kept) and trial.script not in self.found.kept:
                     self._try([trial.script])
+
+    def _instead_of_missing(self, trial: Trial) -> list[Script]:
+        """What the rules whose pattern is nowhere in the compiled program have for that program: a library may build for an export what
+        a call of the model does not, as masks that hide nothing.
+        """
+        missing = self.workshop.build(trial.order).missing if trial.end is End.CONFLICT else []
+        rules = {script.name for script in missing} - self.asked
+        if not rules or not self.clock.allows(self.options.seconds):
+            return []
+        self.asked |= rules
+        known = {self.workshop.content(script) for script in self.scripts}
+        found = [
+            script
+            for script in self.as_compiled()
+            if script.name in rules and self.workshop.content(script) not in known
+        ]
+        self.scripts += found
+        self.ahead.add(self._jobs_of(found))
+        return found
 
     def _graph_round(self, script: Script, scripts: Sequence[Script]) -> Script | None:
         """The CUDA graph that is captured round what `script` makes in the same compilation, where launches would be what is left."""
