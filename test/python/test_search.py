@@ -29,7 +29,7 @@ from opprof.backend.checks import (
     load_backend,
     relative_error,
 )
-from opprof.backend.emit import emit
+from opprof.backend.emit import BACKEND_TITLE, emit
 from opprof.backend.rewrites import Decline, Rewrites, Script
 from opprof.commands import optimize as optimize_command
 from opprof.commands.cli import main
@@ -56,7 +56,7 @@ from opprof.search.explore import Search, SearchOptions
 from opprof.search.measure import compare, measure_all
 from opprof.search.outcome import OPTIMIZED, Entrant, Outcome, facts_of
 from opprof.search.prediction import StepModel, kernel_time
-from opprof.search.trials import End, Trial
+from opprof.search.trials import BOX_OVER, End, Trial
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs/formats/optimize.schema.json").read_text())
@@ -373,6 +373,20 @@ def test_what_the_time_box_leaves_out_is_named(searching: Any) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 # Its parts
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_compiles_beyond_the_end_of_the_time_box_is_ended(searching: Any) -> None:
+    class Slow(Table):
+        def build(self, scripts: Sequence[Script]) -> Built:
+            time.sleep(60.0)
+            return super().build(scripts)
+
+    clock = Clock()
+    clock.budget_seconds = clock.elapsed + 5
+    search = searching(Slow(product({"a": 0.5})), ["a"], clock=clock)
+    (trial,) = search.found.trials
+    assert (trial.end, trial.reason) == (End.LEFT_OUT, f"{BOX_OVER} while it was compiled")
+    assert clock.until_end > -5
 
 
 def test_the_time_box() -> None:
@@ -713,7 +727,8 @@ def test_a_recipe_that_chooses_kernels_for_too_long_is_left_out(subject: Subject
             with contextlib.suppress(Exception):
                 time.sleep(0.01)
 
-    baseline = make_baseline(Recipe("slow", (), make), subject, 1e-3, limit=0.2)
+    slow = Recipe("slow", (), make, tunes_float32=True)
+    baseline = make_baseline(slow, subject, 1e-3, limit=0.2)
     assert baseline.reason == "left out: choosing its kernels takes longer than 0 s"
     assert baseline.program is None and signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     assert make_baseline(Recipe("eager", (), lambda s: s.eager), subject, 1e-3, limit=60).allowed
@@ -1322,6 +1337,9 @@ def test_optimize_says_of_everything_what_became_of_it(
 def test_a_time_box_ends_it(script: Any, tmp_path: Path) -> None:
     torch._dynamo.reset()
     path = script(MODEL)
+    # What an earlier run left is none of what this one found.
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / f"{path.stem}_optimized.py").write_text(BACKEND_TITLE)
     arguments = ["--error-budget=2e-2", "--budget-seconds=0", "-o", str(tmp_path / "out")]
     assert main(["optimize", str(path), *arguments]) == 0
     facts = json.loads((tmp_path / "out" / "optimize.json").read_text())
@@ -1335,6 +1353,14 @@ def test_a_time_box_ends_it(script: Any, tmp_path: Path) -> None:
         trial["end"] == "left out" for trial in facts["trials"]
     )
     assert "Nothing was tried" in page
+    # There was no time to compile anything but what is profiled: that has times, and no errors.
+    assert "ended with the profile" in facts["remark"]
+    run = json.loads((tmp_path / "out" / "profile" / "run.json").read_text())
+    programs = {one["name"]: one for one in facts["programs"]}
+    assert programs["Inductor"]["latency_ns"] == run["step"]["median_ns"]
+    assert programs["eager"]["latency_ns"] == run["eager_step"]["median_ns"]
+    assert programs["Inductor"]["error"] is None
+    assert not (tmp_path / "out" / f"{path.stem}_optimized.py").exists()
 
 
 def test_the_schema_is_one() -> None:

@@ -46,14 +46,14 @@ from opprof.progress import progress
 from opprof.recording.torch_profiler import trace_steps
 from opprof.run_folder import POST_GRAD, RunFolder, write_run
 from opprof.search.ahead import Ahead, worker_count
-from opprof.search.baselines import Baseline
+from opprof.search.baselines import EAGER, INDUCTOR, Baseline, recipes
 from opprof.search.clock import Clock
 from opprof.search.explore import Explored, Found, Search, SearchOptions, prepare_early
 from opprof.search.measure import Timing, measure_all
 from opprof.search.outcome import OPTIMIZED, VERSION, Entrant, Outcome, facts_of
 from opprof.search.precision import EXACT, PRECISION_SCRIPT
 from opprof.search.prediction import kernel_time
-from opprof.search.trials import End, Trial
+from opprof.search.trials import BOX_OVER, End, Trial
 from opprof.tools import run_tool
 from opprof.torchscript import TorchScriptOptions
 from opprof.units import counted, microseconds, milliseconds
@@ -115,6 +115,15 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         script = loaded.script or load_model_script(
             path, device=options.device, script=loaded.module
         )
+        for stale in [output / PRECISION_SCRIPT, *output.glob(_AS_COMPILED.format("*"))]:
+            stale.unlink(missing_ok=True)
+        if _is_over(clock, script, before):
+            _drop_backend(_backend_file(output, script.name))
+            outcome = _outcome_of_profile(script, before, rewrites.scripts)
+            outcome.declined, outcome.unseen = rewrites.declined, unseen_by_rules(before.path)
+            outcome.seconds = clock.phases
+            _write_report(outcome, before, output, options)
+            return outcome
         subject = loaded.subject or subject_of(script)
         if subject.why_unprovable is not None:
             raise OpprofError(
@@ -127,8 +136,6 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         share = _AGAIN if ahead.store is None else _FROM_CACHE
         proof = share * (clock.phases["profile"] - loaded.waited)
         clock.reserve(_BEFORE_ANY * proof + options.seconds, once_kept=proof + options.seconds)
-        for stale in [output / PRECISION_SCRIPT, *output.glob(_AS_COMPILED.format("*"))]:
-            stale.unlink(missing_ok=True)
         progress(f"3/4 try {len(rewrites.scripts)} recommendations")
         candidates = stack.enter_context(scratch_folder())
         kernel_ns = None
@@ -158,6 +165,39 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     for entrant in outcome.entrants:
         entrant.lines = (*first_lines, *entrant.lines)
     _write_report(outcome, before, output, options)
+    return outcome
+
+
+def _is_over(clock: Clock, script: ModelScript, before: RunFolder) -> bool:
+    """Whether the box ends before Inductor has compiled the model once more, which is what all is held against. Where a GPU is, others
+    compile it ahead. The profile has times of the same programs only where a step is a call, of what torch.compile compiles.
+    """
+    if clock.budget_seconds is None or script.device_type != "cpu" or script.make_step is not None:
+        return False
+    facts = before.read_run()
+    return "differs" not in facts and clock.left < facts["compile_ns"] / 1e9
+
+
+def _outcome_of_profile(
+    script: ModelScript, before: RunFolder, scripts: Sequence[Script]
+) -> Outcome:
+    """What is known where the box was over with the profile: what that timed."""
+    facts = before.read_run()
+    known = {EAGER: facts["eager_step"], INDUCTOR: facts["step"]}
+    entrants = []
+    for way in recipes(Subject(script)):
+        step = known.get(way.name)
+        entrant = Entrant(way.name, way.lines, allowed=step is not None)
+        if step is None:
+            entrant.reason = f"left out: {BOX_OVER}"
+        else:
+            entrant.latency_ns = step["median_ns"]
+        entrants.append(entrant)
+    trials = [Trial(one, End.LEFT_OUT, BOX_OVER) for one in scripts]
+    outcome = Outcome(script.name, entrants, trials, [], [])
+    outcome.be_beaten(
+        "the time box ended with the profile, whose times these are, and nothing was compared with float64"
+    )
     return outcome
 
 
@@ -433,6 +473,11 @@ def _backend_file(output: Path, name: str) -> Path:
     return output / f"{name}_optimized.py"
 
 
+def _drop_backend(target: Path) -> None:
+    for file in (target, test_file(target)):
+        file.unlink(missing_ok=True)
+
+
 def _finish(
     subject: Subject,
     found: Found,
@@ -443,8 +488,7 @@ def _finish(
 ) -> Outcome:
     """Writes the backend, proves it once more as it lies there, and measures it beside all recipes."""
     target = _backend_file(output, subject.script.name)
-    for stale in (target, test_file(target)):
-        stale.unlink(missing_ok=True)
+    _drop_backend(target)
     entrants = [_entrant(baseline) for baseline in found.baselines]
     outcome = Outcome(subject.script.name, entrants, found.trials, found.ablations, found.kept)
     outcome.reference = subject.reference
@@ -469,8 +513,7 @@ def _finish(
         entrant.loop_ns = timing.loop.get(name)
     _decide(outcome, timing, target)
     if outcome.backend is None:
-        for file in (target, test_file(target)):
-            file.unlink(missing_ok=True)
+        _drop_backend(target)
     return outcome
 
 

@@ -143,6 +143,10 @@ class Search:
         self.best_ns = 0
         # On a GPU, what bounds a step of the best.
         self.model: StepModel | None = None
+        # Where nothing is compiled ahead, what is begun in the box may end long after it. On a GPU it is short.
+        self.ends_with_box = (
+            subject.script.device_type == "cpu" and clock.budget_seconds is not None
+        )
         # Levels by region, and what makes them needless where it is kept.
         self.regions: Script | None = None
         self.instead_of_regions: list[Script] = []
@@ -276,8 +280,16 @@ class Search:
             return
         progress(f"  {recipe.name}")
         limit = self._tuning_limit() if recipe.tunes_float32 else None
+        begin = time.monotonic()
         with self._tuning(limit), self.ahead.beside_compilation():
+            if limit is None and recipe.name not in (EAGER, INDUCTOR):
+                limit = self._box_limit()
             made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
+        if self.ends_with_box and recipe.name == INDUCTOR:
+            # The first candidate takes as long.
+            self.workshop.longest_seconds = max(
+                self.workshop.longest_seconds, time.monotonic() - begin
+            )
         if self.ahead.works and _OUT_OF_MEMORY in made.reason:
             self._give_others_up()
             made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
@@ -288,6 +300,10 @@ class Search:
     def _tuning_limit(self) -> float:
         """Seconds that choosing kernels by timing them may take."""
         return max(1.0, min(self.clock.left, max(_TUNING_SECONDS, self.clock.elapsed / 2)))
+
+    def _box_limit(self) -> float | None:
+        """Seconds that what takes no part in choosing kernels may take, or None for as long as it does."""
+        return max(1.0, self.clock.until_end) if self.ends_with_box else None
 
     def _tuning(self, limit: float | None) -> contextlib.AbstractContextManager[None]:
         """What chooses kernels by timing them is disturbed by others as any measurement is, and takes longer than those."""
@@ -307,11 +323,16 @@ class Search:
         if self.explored is None and not self.clock.allows(self.options.seconds):
             return
         try:
-            precision = (
-                explore_precision(self.subject, self.options.error_budget)
-                if self.explored is None
-                else self.explored.precision
-            )
+            with limited(self._box_limit()):
+                precision = (
+                    explore_precision(self.subject, self.options.error_budget)
+                    if self.explored is None
+                    else self.explored.precision
+                )
+        except TimeIsUp:
+            progress(f"  no precision by region: {BOX_OVER}")
+            self.subject.restore()
+            return
         except Exception as error:
             # The precisions of the rules are tried as they are.
             text = (str(error) or "no message").splitlines()[0][:200]
@@ -506,14 +527,17 @@ class Search:
 
     @contextlib.contextmanager
     def _building(self, scripts: Sequence[Script]) -> Iterator[None]:
-        """Ends what chooses kernels by timing them, where that takes longer than it may, with TimeIsUp that says so."""
+        """Ends what chooses kernels by timing them where that takes longer than it may, and others where the box has ended, with TimeIsUp
+        that says so.
+        """
         limit = self._tuning_limit() if any(map(self._tunes, scripts)) else None
         try:
-            with self._tuning(limit), limited(limit):
+            with self._tuning(limit), limited(self._box_limit() if limit is None else limit):
                 yield
         except TimeIsUp as up:
             self.subject.restore()
-            raise TimeIsUp(f"choosing its kernels {up}") from None
+            ended = f"{BOX_OVER} while it was compiled"
+            raise TimeIsUp(ended if limit is None else f"choosing its kernels {up}") from None
 
     def _build_and_judge(self, scripts: list[Script]) -> Trial:
         begin = time.monotonic()
