@@ -315,6 +315,55 @@ def test_rules_see_the_operators_of_a_model_that_does_not_export(script: Any) ->
     assert backend.applied == {"merge-gemms": 1}
 
 
+def test_a_step_of_training_whose_model_does_not_export(script: Any) -> None:
+    """Behind the graph break Dynamo would take the sizes of what autograd follows for symbols."""
+    folder = recorded(
+        script(
+            """
+            class Break(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.first = torch.nn.Linear(16, 16)
+                    self.second = torch.nn.Linear(16, 8)
+
+                def forward(s, x):
+                    y = s.first(x).relu()
+                    if y.sum() < 0:
+                        return y
+                    return s.second(y).relu()
+
+
+            def get_model_and_input():
+                torch.manual_seed(0)
+                return Break().train(), torch.randn(8, 16)
+
+
+            def make_step(module):
+                optimizer = torch.optim.SGD(module.parameters(), 0.01)
+
+                def step(x):
+                    optimizer.zero_grad()
+                    loss = module(x).square().mean()
+                    loss.backward()
+                    optimizer.step()
+                    return loss
+
+                return step
+            """
+        )
+    )
+    run = load(folder.run)
+    assert "untraced" not in run
+    assert sum("_backward_" in name for name in run["compiled_graphs"]) == 2
+    (graph,) = load(folder.graph_json)["graphs"]
+    assert [node["target"] for node in graph["nodes"]][:2] == [
+        "aten.linear.default",
+        "aten.relu.default",
+    ]
+    kernels = [one for one in load(folder.profile)["kernels"] if one.get("compiled_graph")]
+    assert kernels and all(one["nodes"] for one in kernels)
+
+
 def test_a_graph_that_no_rule_can_see_is_said(script: Any) -> None:
     path = script(
         """

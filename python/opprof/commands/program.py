@@ -31,6 +31,8 @@ from opprof.backend.emitted.graphs import (
     trace_with_lines,
     why_not_trace,
 )
+from opprof.backend.emitted.interface import Strategy
+from opprof.backend.emitted.program import compile_graph
 from opprof.backend.emitted.recurrent import keep_layers
 from opprof.backend.emitted.training import why_not_differentiate
 from opprof.devices import synchronize
@@ -148,6 +150,9 @@ class CompiledGraphs:
 
             if not needs_gradients(inputs):
                 self.keeps_layers |= keep_layers(module) > 0
+            if is_all and untraced is None:
+                # In Dynamo's own context its guards would be asked of sizes that it knows nothing of.
+                return compile_graph(module, inputs, Strategy())
             return compile_fx(module, inputs, **options)
         return torch._dynamo.lookup_backend(compiler)(module, inputs, **options)
 
