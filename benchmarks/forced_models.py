@@ -641,6 +641,26 @@ def inputs_returned_and_repeated() -> Any:
 
 
 @model
+def products_repeated() -> Any:
+    def forward(m: Any, x: Tensor) -> Any:
+        a, again, b = m.a(x), m.a(x), m.b(x)
+        return a.relu() + again.sin() + b.tanh() + m.b(x).cos() + m.c(x).exp()
+
+    parts = {name: nn.Linear(6, 8) for name in "abc"}
+    return Lambda(forward, **parts), torch.randn(4, 6)
+
+
+@model
+def products_repeated_and_written() -> Any:
+    def forward(m: Any, x: Tensor) -> Any:
+        a, again, b = m.a(x), m.a(x), m.b(x)
+        a.mul_(2)
+        return a.relu() + again.sin() + b.tanh()
+
+    return Lambda(forward, a=nn.Linear(6, 8), b=nn.Linear(6, 8)), torch.randn(4, 6)
+
+
+@model
 def no_rows() -> Any:
     def forward(m: Any, x: Tensor) -> Any:
         return m.a(x).relu(), m.b(x).relu(), x.sum(), (m.a(x) > 0).sum(-1)

@@ -3,8 +3,8 @@
     python benchmarks/forced_rules.py [--tools build/bin] [--sets masks oracle …] [--only NAME …] [--inductor] [--seconds 400] [-o results.jsonl]
 
 Models are those of forced_models.py (masks of all kinds, recurrent layers, experts, writes, half types), of the three files of
-launch_oracle.py, and of repeat_models.py (transformers, timm, torchvision, as far as they are there). All that `opprof recommend` has
-for an H200 is emitted, whatever it is predicted to save, once with each strategy; Inductor is left out, as what is asked is whether
+launch_oracle.py, and of repeat_models.py (transformers, timm, torchvision, as far as they are there). Of a model that does not export they
+are those that Dynamo finds. All that `opprof recommend` has for an H200 is emitted, whatever it is predicted to save, once with each strategy; Inductor is left out, as what is asked is whether
 the rewritten graph is right, unless --inductor is given. A CPU runs no CUDA graph, autotune and tf32 change nothing there, and
 form-norm is never offered: of these rules nothing is proven here. Each program is called with the inputs as they are, with two others, with
 twice the batch, with rows of masks that hide all, and with other weights; models in training by their gradients too.
@@ -43,9 +43,11 @@ from torch.utils import _pytree as pytree
 sys.path.insert(0, str(Path(__file__).parent))
 
 from opprof.backend.emit import emit
-from opprof.backend.rewrites import read_rewrites
+from opprof.backend.rewrites import Rewrites, read_rewrites
+from opprof.commands.program import in_operators
 from opprof.export.fresh_inputs import Integers, fresh
-from opprof.export.graph_json import source_of_exported_program, write_graph_json
+from opprof.export.graph_json import GraphSource, source_of_exported_program, write_graph_json
+from opprof.export.stages import keep_dynamo_graphs
 from opprof.tools import run_tool
 
 #: A model, its arguments by place and by name, and whether it is in training.
@@ -243,20 +245,45 @@ def inputs_of(case: tuple[Any, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
                 yield f"{fill} in {rows}", pytree.tree_unflatten(changed, form)
 
 
-def offered(name: str, case: Case, folder: Path) -> Path:
+def dynamo_sources(name: str, case: Case) -> list[GraphSource]:
+    """The graphs that Dynamo finds of the model, in operators where they can be traced to them, as `opprof profile` has them."""
     model, args, kwargs, train = case
-    with torch.set_grad_enabled(train):
-        program = torch.export.export(
-            copy.deepcopy(model), copy.deepcopy(args), copy.deepcopy(kwargs), strict=False
+    sources: list[GraphSource] = []
+
+    torch._dynamo.reset()
+    keep = keep_dynamo_graphs(name, sources, lambda *graph: in_operators(*graph)[0])
+    called(torch.compile(copy.deepcopy(model), backend=keep), (args, kwargs), train)
+    torch._dynamo.reset()
+    return sources
+
+
+def offered(name: str, case: Case, folder: Path, line: dict[str, Any]) -> list[Rewrites]:
+    """What the rules have for the exported program, or for each graph of one that does not export."""
+    model, args, kwargs, train = case
+    try:
+        with torch.set_grad_enabled(train):
+            program = torch.export.export(
+                copy.deepcopy(model), copy.deepcopy(args), copy.deepcopy(kwargs), strict=False
+            )
+        sources = [source_of_exported_program(program, name)]
+    except Exception as error:
+        line["not exported"] = f"{type(error).__name__}: {str(error)[:200]}"
+        sources = dynamo_sources(name, case)
+    found = []
+    for number, source in enumerate(sources):
+        graph = folder / f"graph.{number}.json"
+        write_graph_json(graph, source)
+        run_tool("opprof-translate", ["--import-fx-json", graph], output=graph.with_suffix(".mlir"))
+        options = f"dir={folder / f'rewrites.{number}'} device=H200 error-budget=0.99"
+        if train:
+            options += " training"
+        run_tool(
+            "opprof-opt",
+            [graph.with_suffix(".mlir"), f"--recommend-rewrites={options}"],
+            output=folder / "same.mlir",
         )
-    write_graph_json(folder / "graph.json", source_of_exported_program(program, name))
-    graph = folder / "graph.mlir"
-    run_tool("opprof-translate", ["--import-fx-json", folder / "graph.json"], output=graph)
-    options = f"dir={folder / 'rewrites'} device=H200 error-budget=0.99"
-    if train:
-        options += " training"
-    run_tool("opprof-opt", [graph, f"--recommend-rewrites={options}"], output=folder / "same.mlir")
-    return folder / "rewrites"
+        found.append(read_rewrites(folder / f"rewrites.{number}"))
+    return found
 
 
 def is_refused_by_the_model(model: torch.nn.Module, case: tuple[Any, Any], train: bool) -> bool:
@@ -280,11 +307,12 @@ def measure(name: str, make: Callable[[], Case], folder: Path, inductor: bool) -
     model.train(train)
     line: dict[str, Any] = {"model": name, "train": train}
     try:
-        rewrites = read_rewrites(offered(name, (model, args, kwargs, train), folder))
-        scripts, line["declined"] = rewrites.scripts, [str(d) for d in rewrites.declined]
+        found = offered(name, (model, args, kwargs, train), folder, line)
     except Exception as error:
-        line["not exported"] = f"{type(error).__name__}: {str(error)[:200]}"
+        line["not compiled"] = f"{type(error).__name__}: {str(error)[:200]}"
         return line
+    scripts = [script for rewrites in found for script in rewrites.scripts]
+    line["declined"] = [str(decline) for rewrites in found for decline in rewrites.declined]
     line["offered"] = [script.name for script in scripts]
     halves = any(p.dtype in (torch.float16, torch.bfloat16) for p in model.parameters())
     programs = [(title, wanted, limit, True) for title, (wanted, limit) in STRATEGIES.items()]

@@ -65,9 +65,7 @@ static LogicalResult addPostGradGraphs(ModuleOp module,
   return success();
 }
 
-/// Moves the graphs that Dynamo handed over into `module`, but for those that
-/// it has: compiled graphs of one of them, forward and backward, share it.
-static LogicalResult addDynamoGraphs(ModuleOp module, ModuleOp from) {
+LogicalResult opprof::addDynamoGraphs(ModuleOp module, ModuleOp from) {
   fx::NodeSymbols held(module);
   for (auto graph : from.getOps<fx::GraphOp>())
     if (graph.getStage() && held.lookupGraph(fx::getGraphId(graph)))

@@ -1,5 +1,8 @@
 // Asks the rules for rewrites of a run's graph, with what was measured of it.
 
+#include "CompiledGraphs.h"
+
+#include "opprof/Driver/AnnotatedProgram.h"
 #include "opprof/Driver/Commands.h"
 #include "opprof/Rewrite/Passes.h"
 #include "opprof/Support/InputFile.h"
@@ -77,6 +80,24 @@ static Error readRun(const RunFolder &folder,
   return Error::success();
 }
 
+/// Adds the further graphs of a program that does not export: rules look at
+/// what is behind a graph break too.
+static Error addFurtherGraphs(Session &session, const RunFolder &folder,
+                              ModuleOp module) {
+  for (const std::string &compiled : folder.compiledGraphs()) {
+    Expected<OwningOpRef<ModuleOp>> own =
+        readOwnGraph(session, compiled, /*keeps=*/false);
+    if (!own)
+      return own.takeError();
+    if (!*own)
+      continue;
+    if (Error error =
+            session.quietly([&] { return addDynamoGraphs(module, **own); }))
+      return error;
+  }
+  return Error::success();
+}
+
 Error driver::recommendRewrites(Session &session, StringRef path,
                                 StringRef output,
                                 std::optional<double> errorBudget,
@@ -113,6 +134,9 @@ Error driver::recommendRewrites(Session &session, StringRef path,
   Expected<OwningOpRef<ModuleOp>> module = session.readGraph(graph);
   if (!module)
     return module.takeError();
+  if (llvm::sys::fs::is_directory(path))
+    if (Error error = addFurtherGraphs(session, RunFolder(path), **module))
+      return error;
   if (Error error = session.runPass(
           **module, rewrite::createRecommendRewritesPass(std::move(options))))
     return error;

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 import torch
 
+from opprof.backend.checks import load_backend
+from opprof.backend.emit import emit
 from opprof.chain import attribute, import_graph
 from opprof.commands.cli import main
 from opprof.commands.launches import launches_text
 from opprof.commands.profile import ProfileOptions, profile_script, record
+from opprof.commands.recommend import recommend, unseen_by_rules
 from opprof.errors import OpprofError
+from opprof.export.model_script import import_script
 from opprof.run_folder import RunFolder
 
 OPTIONS = ProfileOptions(warm_up=1, traced=2, timed=3, timed_seconds=0.5)
@@ -254,6 +258,140 @@ def test_a_model_that_does_not_export(script: Any, capsys: pytest.CaptureFixture
             for origin in node["from"]
         ]
         assert {origin["graph"] for origin in found} == {graph["name"]}
+
+
+def test_rules_see_the_operators_of_a_model_that_does_not_export(script: Any) -> None:
+    path = script(
+        """
+        class Break(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first = torch.nn.Linear(16, 16)
+                self.a = torch.nn.Linear(16, 8)
+                self.b = torch.nn.Linear(16, 8)
+
+            def forward(s, x):
+                y = s.first(x).relu()
+                if y.sum() < 0:
+                    return y
+                return s.a(y).tanh() * s.b(y).sigmoid()
+
+
+        def get_model_and_input():
+            torch.manual_seed(0)
+            return Break().eval(), torch.randn(8, 16)
+        """
+    )
+    folder = recorded(path)
+    assert "untraced" not in load(folder.run)
+    _, second = folder.compiled_graphs()
+    (graph,) = load(second / "graph.json")["graphs"]
+    targets = [node["target"] for node in graph["nodes"]]
+    linear = "aten.linear.default"
+    assert targets == [
+        linear,
+        "aten.tanh.default",
+        linear,
+        "aten.sigmoid.default",
+        "aten.mul.Tensor",
+    ]
+    assert all("stack" in node for node in graph["nodes"])
+    assert "modules" in graph["nodes"][0]
+    names = {entry.get("target"): entry["name"] for entry in graph["inputs"]}
+    assert names["a.weight"] == "l_s_modules_a_parameters_weight_"
+    # The rules look behind the graph break too, and the backend finds there what they saw.
+    rewrites = recommend(folder.path, path.parent / "rewrites")
+    (merge,) = [one for one in rewrites.scripts if one.name == "merge-gemms"]
+    place = [{"graph": graph["name"], "stage": "dynamo", "name": f"linear{n}"} for n in ("", "_1")]
+    nodes = {entry["name"]: entry["nodes"] for entry in load(folder.rewrites)["rewrites"]}
+    assert nodes["merge-gemms"] == [place]
+    (file, _) = emit([merge], path.parent / "merged.py")
+    backend = load_backend(file)
+    module, x = import_script(path).get_model_and_input()
+    torch._dynamo.reset()
+    with torch.no_grad():
+        expected = module(x)
+        torch.testing.assert_close(torch.compile(module, backend=backend.BACKEND_NAME)(x), expected)
+    assert backend.applied == {"merge-gemms": 1}
+
+
+def test_a_step_of_training_whose_model_does_not_export(script: Any) -> None:
+    """Behind the graph break Dynamo would take the sizes of what autograd follows for symbols."""
+    folder = recorded(
+        script(
+            """
+            class Break(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.first = torch.nn.Linear(16, 16)
+                    self.second = torch.nn.Linear(16, 8)
+
+                def forward(s, x):
+                    y = s.first(x).relu()
+                    if y.sum() < 0:
+                        return y
+                    return s.second(y).relu()
+
+
+            def get_model_and_input():
+                torch.manual_seed(0)
+                return Break().train(), torch.randn(8, 16)
+
+
+            def make_step(module):
+                optimizer = torch.optim.SGD(module.parameters(), 0.01)
+
+                def step(x):
+                    optimizer.zero_grad()
+                    loss = module(x).square().mean()
+                    loss.backward()
+                    optimizer.step()
+                    return loss
+
+                return step
+            """
+        )
+    )
+    run = load(folder.run)
+    assert "untraced" not in run
+    assert sum("_backward_" in name for name in run["compiled_graphs"]) == 2
+    (graph,) = load(folder.graph_json)["graphs"]
+    assert [node["target"] for node in graph["nodes"]][:2] == [
+        "aten.linear.default",
+        "aten.relu.default",
+    ]
+    kernels = [one for one in load(folder.profile)["kernels"] if one.get("compiled_graph")]
+    assert kernels and all(one["nodes"] for one in kernels)
+
+
+def test_a_graph_that_no_rule_can_see_is_said(script: Any) -> None:
+    path = script(
+        """
+        from torch.utils.checkpoint import checkpoint
+
+
+        class Break(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first = torch.nn.Linear(16, 16)
+
+            def forward(s, x):
+                y = checkpoint(s.first, x, use_reentrant=False)
+                return y.sin() if y.sum() > 0 else y.cos()
+
+
+        def get_model_and_input():
+            return Break(), torch.ones(8, 16)
+        """
+    )
+    folder = recorded(path)
+    name = "model_under_test"
+    assert load(folder.run)["untraced"] == {name: "it checkpoints activations"}
+    (line,) = unseen_by_rules(folder.path)
+    assert (
+        line
+        == f"no rule sees operators in {name}, which stays as torch.compile traces it: it checkpoints activations"
+    )
 
 
 @torch._dynamo.config.patch(allow_rnn=False)  # an emitted backend that another test loaded sets it

@@ -909,6 +909,52 @@ def test_products_by_parameters_become_one(tmp_path: Path) -> None:
     assert backend.applied == {"merge-gemms": 1}
 
 
+class Repeated(nn.Module):
+    """A product that is written twice, first or last, of those that share an input."""
+
+    def __init__(self, *, is_written: bool) -> None:
+        super().__init__()
+        self.a, self.b, self.c = (nn.Linear(8, 4) for _ in range(3))
+        self.is_written = is_written
+
+    def forward(self, x: Tensor) -> Tensor:
+        first, again, other = self.a(x), self.a(x), self.b(x)
+        if self.is_written:
+            first.mul_(2)
+        return first.sin() + again.cos() + other.tanh() + self.b(x).relu() + self.c(x).sigmoid()
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_a_product_that_is_repeated_is_merged_with_those_of_its_input(
+    tmp_path: Path, is_written: bool
+) -> None:
+    """Without it the pattern found the repeated one twice in the place of two, and nothing was offered."""
+    model, x = Repeated(is_written=is_written).eval(), torch.randn(2, 5, 8)
+    index = index_of(model, (x,), tmp_path)
+    merges = [entry for entry in index["rewrites"] if entry["name"] == "merge-gemms"]
+    if is_written:
+        # One slice would stand for what is written and for what is not.
+        assert not merges
+        (declined,) = [entry for entry in index["declined"] if entry["rule"] == "merge-gemms"]
+        assert "is written later" in declined["reason"]
+        return
+    assert [len(place) for entry in merges for place in entry["nodes"]] == [5]
+    scripts = [s for s in read_rewrites(tmp_path / "rewrites").scripts if s.name == "merge-gemms"]
+    backend = import_program(emit(scripts, tmp_path / "rule_repeated_product.py")[0])
+    ran: list[str] = []
+
+    def compile_plainly(graph: Any, inputs: Any, config_patches: Any = None) -> Any:
+        ran.extend(str(node.target) for node in graph.graph.nodes)
+        return aot_module_simplified(graph, inputs, fw_compiler=nop, inference_compiler=nop)
+
+    backend.compile_fx = compile_plainly
+    with torch.no_grad():
+        actual = torch.compile(model, backend=backend.BACKEND_NAME)(x)
+        assert torch.allclose(actual, model(x), rtol=1e-5, atol=1e-6)
+    assert backend.applied == {"merge-gemms": 1}
+    assert ran.count("aten.linear.default") == 1
+
+
 def test_more_products_of_one_input_are_merged_before_fewer(tmp_path: Path) -> None:
     """Three are found among four; what three save at two places is more than what four save at one."""
 

@@ -21,13 +21,21 @@ import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
 
-from opprof.backend.checks import Measurement, Subject, Verdict, check_backend, relative_error
-from opprof.backend.emit import emit
+from opprof.backend.checks import (
+    Measurement,
+    Subject,
+    Verdict,
+    check_backend,
+    load_backend,
+    relative_error,
+)
+from opprof.backend.emit import BACKEND_TITLE, emit
 from opprof.backend.rewrites import Decline, Rewrites, Script
 from opprof.commands import optimize as optimize_command
 from opprof.commands.cli import main
 from opprof.commands.optimize import OptimizeOptions, _Result, report
-from opprof.commands.recommend import rewrites_text, unseen_by_rules
+from opprof.commands.profile import ProfileOptions, profile_script
+from opprof.commands.recommend import recommend, rewrites_text, unseen_by_rules
 from opprof.errors import OpprofError
 from opprof.export.graph_store import GraphStore
 from opprof.export.model_script import load_model_script
@@ -48,7 +56,7 @@ from opprof.search.explore import Search, SearchOptions
 from opprof.search.measure import compare, measure_all
 from opprof.search.outcome import OPTIMIZED, Entrant, Outcome, facts_of
 from opprof.search.prediction import StepModel, kernel_time
-from opprof.search.trials import End, Trial
+from opprof.search.trials import BOX_OVER, End, Trial
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "docs/formats/optimize.schema.json").read_text())
@@ -104,9 +112,10 @@ class Table(Workshop):
         strategies: dict[str, dict[str, str]] | None = None,
         wrong: Sequence[str] = (),
         fails: Sequence[str] = (),
+        nowhere: Sequence[str] = (),
     ) -> None:
         self.times, self.hides, self.strategies = times, hides, strategies or {}
-        self.wrong, self.fails = wrong, fails
+        self.wrong, self.fails, self.nowhere = wrong, fails, nowhere
         self.longest_seconds = 1.0
         self.asked: list[list[str]] = []
 
@@ -117,6 +126,7 @@ class Table(Workshop):
         for earlier, later in self.hides:
             if earlier in names and later in names and names.index(earlier) < names.index(later):
                 verdict.missing.append(later)
+        verdict.missing += [s.name for s in scripts if s.path.stem in self.nowhere]
         verdict.add("applied", not verdict.missing, "")
         if set(self.wrong) & set(names):
             verdict.error = 0.5
@@ -128,6 +138,9 @@ class Table(Workshop):
 
     def is_built(self, scripts: Sequence[Script]) -> bool:
         return False
+
+    def content(self, script: Script) -> str:
+        return script.path.stem
 
     def strategy(self, script: Script) -> dict[str, str]:
         return self.strategies.get(script.name, {})
@@ -156,6 +169,7 @@ def searching(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         saves: dict[str, int] | None = None,
         clock: Clock | None = None,
         model: StepModel | None = None,
+        as_compiled: Callable[[], list[Script]] = list,
     ) -> Search:
         scripts = [
             Script(tmp_path / f"{name}.mlir", name, name, saves_ns=(saves or {}).get(name))
@@ -163,7 +177,16 @@ def searching(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ]
         ahead = Ahead(subject.script, 0)
         options = SearchOptions(1e-3)
-        made = Search(subject, scripts, tmp_path, tmp_path, options, clock or Clock(), ahead)
+        made = Search(
+            subject,
+            scripts,
+            tmp_path,
+            tmp_path,
+            options,
+            clock or Clock(),
+            ahead,
+            as_compiled=as_compiled,
+        )
         made.workshop = table
         made.best, made.best_ns, made.model = (lambda: 1000), 1000, model
         made._take_all()
@@ -234,6 +257,73 @@ def test_a_pattern_that_is_hidden_goes_first(searching: Any) -> None:
     assert names_of(search.found.kept) == ["b", "a"]
 
 
+def test_rules_are_asked_of_the_compiled_program_where_an_offer_has_no_place_there(
+    searching: Any, tmp_path: Path
+) -> None:
+    asked: list[int] = []
+
+    def as_compiled() -> list[Script]:
+        asked.append(1)
+        # What is known already, what has its place there, and what another rule has.
+        known = [Script(tmp_path / f"{name}.mlir", name, name) for name in ("a", "c")]
+        return [*known, Script(tmp_path / "as-compiled-a.mlir", "a", "a as compiled")]
+
+    table = Table(product({"a": 0.5, "b": 0.9}), nowhere=["a", "b"])
+    search = searching(table, ["a", "b"], as_compiled=as_compiled)
+    assert [one.title for one in search.found.kept] == ["a as compiled"]
+    ends_of = [(trial.script.path.stem, trial.end) for trial in search.found.trials]
+    assert ends_of == [
+        ("a", End.CONFLICT),
+        ("b", End.CONFLICT),
+        ("as-compiled-a", End.KEPT),
+    ]
+    # For all rules once.
+    assert len(asked) == 1
+
+
+def test_what_the_rules_have_for_a_program_that_compiles_otherwise_than_it_exports(
+    script: Any, tmp_path: Path
+) -> None:
+    """Libraries build a mask that hides nothing where they are exported, and none where they are called."""
+    path = script("""
+        class Attention(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.q, self.k, self.v, self.o = (torch.nn.Linear(16, 16) for _ in range(4))
+
+            def forward(self, x):
+                q, k, v = (f(x).view(2, 7, 4, 4).transpose(1, 2) for f in (self.q, self.k, self.v))
+                scores = q @ k.transpose(-2, -1) * 0.5
+                if torch.compiler.is_exporting():
+                    scores = scores + torch.zeros(1, 1, 7, 7)
+                return self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(2, 7, 16)).tanh()
+
+
+        def get_model_and_input():
+            torch.manual_seed(0)
+            return Attention().eval(), torch.randn(2, 7, 16)
+    """)
+    before = RunFolder(tmp_path / "run")
+    profile_script(str(path), before.path, ProfileOptions(timed=1, traced=1, ceilings=False))
+    loaded = load_model_script(path)
+    how = OptimizeOptions()
+
+    def applied(scripts: Sequence[Script], name: str) -> dict[str, int]:
+        file = emit([one for one in scripts if one.name == "form-attention"], tmp_path / name)[0]
+        backend = load_backend(file)
+        module, args = loaded.module, loaded.args
+        with torch.no_grad():
+            actual = torch.compile(module, backend=backend.BACKEND_NAME)(*args)
+            assert relative_error(actual, module(*args)) < 1e-5
+        return dict(backend.applied)
+
+    exported = recommend(before.path, tmp_path / "rewrites").scripts
+    assert applied(exported, "exported.py") == {"form-attention": 0}
+    compiled = optimize_command._recommend_as_compiled(loaded, before, tmp_path, how)
+    assert applied(compiled, "compiled.py") == {"form-attention": 1}
+    assert all(one.path.parent == tmp_path for one in compiled)
+
+
 def test_of_two_that_want_the_same_nodes_the_better_one_stands(searching: Any) -> None:
     hides = [("a", "b"), ("b", "a")]
     search = searching(Table(product({"a": 0.9, "b": 0.5}), hides=hides), ["a", "b"])
@@ -283,6 +373,20 @@ def test_what_the_time_box_leaves_out_is_named(searching: Any) -> None:
 # ---------------------------------------------------------------------------------------------------------------------
 # Its parts
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_compiles_beyond_the_end_of_the_time_box_is_ended(searching: Any) -> None:
+    class Slow(Table):
+        def build(self, scripts: Sequence[Script]) -> Built:
+            time.sleep(60.0)
+            return super().build(scripts)
+
+    clock = Clock()
+    clock.budget_seconds = clock.elapsed + 5
+    search = searching(Slow(product({"a": 0.5})), ["a"], clock=clock)
+    (trial,) = search.found.trials
+    assert (trial.end, trial.reason) == (End.LEFT_OUT, f"{BOX_OVER} while it was compiled")
+    assert clock.until_end > -5
 
 
 def test_the_time_box() -> None:
@@ -623,7 +727,8 @@ def test_a_recipe_that_chooses_kernels_for_too_long_is_left_out(subject: Subject
             with contextlib.suppress(Exception):
                 time.sleep(0.01)
 
-    baseline = make_baseline(Recipe("slow", (), make), subject, 1e-3, limit=0.2)
+    slow = Recipe("slow", (), make, tunes_float32=True)
+    baseline = make_baseline(slow, subject, 1e-3, limit=0.2)
     assert baseline.reason == "left out: choosing its kernels takes longer than 0 s"
     assert baseline.program is None and signal.getitimer(signal.ITIMER_REAL) == (0, 0)
     assert make_baseline(Recipe("eager", (), lambda s: s.eager), subject, 1e-3, limit=60).allowed
@@ -1173,8 +1278,8 @@ def test_what_no_rule_sees_is_said_where_none_has_anything_to_offer(tmp_path: Pa
     (line,) = unseen_by_rules(tmp_path)
     expected = "no rule sees forward (model.py:9), which torch.compile leaves as it is: "
     assert line == expected + failed["failed"]
-    (tmp_path / "run.json").write_text(json.dumps({"stage": "dynamo"}))
-    assert "no rule sees operators" in unseen_by_rules(tmp_path)[0]
+    (tmp_path / "run.json").write_text(json.dumps({"untraced": {"model": "sizes are symbolic"}}))
+    assert unseen_by_rules(tmp_path)[0].endswith("as torch.compile traces it: sizes are symbolic")
     assert unseen_by_rules(tmp_path / "elsewhere") == []
     assert rewrites_text(Rewrites([], {}), [line]).splitlines()[-1] == line
     outcome = Outcome("model", [entrant("eager", 1)], [], [], [], use="eager", unseen=[line])
@@ -1232,6 +1337,9 @@ def test_optimize_says_of_everything_what_became_of_it(
 def test_a_time_box_ends_it(script: Any, tmp_path: Path) -> None:
     torch._dynamo.reset()
     path = script(MODEL)
+    # What an earlier run left is none of what this one found.
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / f"{path.stem}_optimized.py").write_text(BACKEND_TITLE)
     arguments = ["--error-budget=2e-2", "--budget-seconds=0", "-o", str(tmp_path / "out")]
     assert main(["optimize", str(path), *arguments]) == 0
     facts = json.loads((tmp_path / "out" / "optimize.json").read_text())
@@ -1245,6 +1353,14 @@ def test_a_time_box_ends_it(script: Any, tmp_path: Path) -> None:
         trial["end"] == "left out" for trial in facts["trials"]
     )
     assert "Nothing was tried" in page
+    # There was no time to compile anything but what is profiled: that has times, and no errors.
+    assert "ended with the profile" in facts["remark"]
+    run = json.loads((tmp_path / "out" / "profile" / "run.json").read_text())
+    programs = {one["name"]: one for one in facts["programs"]}
+    assert programs["Inductor"]["latency_ns"] == run["step"]["median_ns"]
+    assert programs["eager"]["latency_ns"] == run["eager_step"]["median_ns"]
+    assert programs["Inductor"]["error"] is None
+    assert not (tmp_path / "out" / f"{path.stem}_optimized.py").exists()
 
 
 def test_the_schema_is_one() -> None:

@@ -23,6 +23,10 @@ struct CompiledGraph {
   mlir::OwningOpRef<mlir::ModuleOp> dynamo;
 };
 
+/// Moves the graphs that Dynamo handed over into `module`, but for those that
+/// it has: compiled graphs of one of them, forward and backward, share it.
+mlir::LogicalResult addDynamoGraphs(mlir::ModuleOp module, mlir::ModuleOp from);
+
 /// Moves the post-grad graphs of `compiled` into `module` as private graphs,
 /// which the maps name, and Dynamo's graphs.
 mlir::LogicalResult

@@ -73,6 +73,34 @@ static std::optional<Gemm> matchGemm(NodeOp node) {
   return gemm;
 }
 
+SmallVector<NodeOp> GemmGroup::getNodes() const {
+  auto nodes = llvm::map_to_vector(gemms, [](const Gemm &g) { return g.node; });
+  for (const auto &[place, gemm] : repeats)
+    nodes.push_back(gemm.node);
+  return nodes;
+}
+
+static bool isOfOneWeight(const GemmGroup &group) {
+  return llvm::all_of(group.gemms, [&](const Gemm &gemm) {
+    return gemm.weight == group.gemms[0].weight;
+  });
+}
+
+/// Leaves the first GEMM of each weight among those that are to be merged.
+static void moveRepeats(GemmGroup &group) {
+  SmallVector<Gemm> all = std::move(group.gemms);
+  group.gemms.clear();
+  for (const Gemm &gemm : all) {
+    const auto *first = llvm::find_if(group.gemms, [&](const Gemm &other) {
+      return other.weight == gemm.weight;
+    });
+    if (first == group.gemms.end())
+      group.gemms.push_back(gemm);
+    else
+      group.repeats.push_back({first - group.gemms.begin(), gemm});
+  }
+}
+
 /// Says of a GEMM that is alone in its group why the others of its input are
 /// in another one.
 template <typename Groups>
@@ -105,34 +133,35 @@ SmallVector<GemmGroup> opprof::rewrite::findGemmGroups(GraphOp graph,
     GemmGroup &group =
         groups[{gemm->input, node.getTargetAttr(), gemm->bias ? 1u : 0u,
                 gemm->getWeightType().getElementType()}];
-    // The same weight twice is for common subexpressions, not for this rule;
-    // and torch.fx's matcher takes different inputs for different values.
-    bool isRepeated = llvm::any_of(group.gemms, [&](const Gemm &g) {
-      return g.weight == gemm->weight || (g.bias && g.bias == gemm->bias);
+    // An argument of the pattern stands for one weight or one bias.
+    bool sharesOne = llvm::any_of(group.gemms, [&](const Gemm &g) {
+      return (g.weight == gemm->weight) != (g.bias == gemm->bias) && g.bias;
     });
-    if (!isRepeated)
+    if (!sharesOne)
       group.gemms.push_back(*gemm);
   }
   for (auto &[key, group] : groups)
-    if (group.gemms.size() < 2)
+    if (isOfOneWeight(group))
       declineUnlike(groups, group.gemms[0], graph, offers);
   StorageEffects effects(graph);
   SmallVector<GemmGroup> result;
   for (auto &[key, group] : groups) {
-    if (group.gemms.size() < 2)
+    if (isOfOneWeight(group))
       continue;
     llvm::erase_if(group.gemms, [&](const Gemm &gemm) {
       if (!gemm.obstacle.empty())
         offers.decline(kSharedInputGemms.name, gemm.obstacle, graph, gemm.node);
       return !gemm.obstacle.empty();
     });
-    if (group.gemms.size() < 2)
+    if (isOfOneWeight(group))
       continue;
     SmallVector<Value> read;
     for (const Gemm &gemm : group.gemms)
       llvm::append_range(read, gemm.node->getOperands());
-    if (Operation *write = effects.findWriteBetween(
-            group.gemms.front().node, group.gemms.back().node, read))
+    Operation *write = effects.findWriteBetween(group.gemms.front().node,
+                                                group.gemms.back().node, read);
+    moveRepeats(group);
+    if (write)
       offers.decline(kSharedInputGemms.name,
                      "what the products read may be written between them",
                      graph, write);

@@ -27,7 +27,14 @@ struct Gemm {
 
 /// GEMMs of one input that may become one.
 struct GemmGroup {
+  /// Of different weights.
   llvm::SmallVector<Gemm> gemms;
+  /// What is one of them once more, and the place of that. They take its
+  /// slice: left out of the merge, each would be computed by itself.
+  llvm::SmallVector<std::pair<unsigned, Gemm>> repeats;
+
+  /// The nodes, those of the repeats last.
+  llvm::SmallVector<fx::NodeOp> getNodes() const;
 };
 
 /// The groups of `graph`, in the order of their first GEMM. What stands in the

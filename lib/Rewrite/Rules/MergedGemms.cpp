@@ -56,18 +56,23 @@ static Value concatenate(GemmScript &script, StringRef name,
       {builder.getArrayAttr(values), builder.getI64IntegerAttr(dim)});
 }
 
-/// One GEMM a weight.
+/// One GEMM a weight, and what is one of them once more.
 static GraphOp makePattern(const GemmGroup &group, GemmScript &script) {
   SmallVector<Type> results;
   for (const Gemm &gemm : group.gemms)
     results.push_back(gemm.getResultType());
+  for (const auto &[place, gemm] : group.repeats)
+    results.push_back(gemm.getResultType());
   GraphOp graph = script.beginGemms("pattern", results);
   ArrayRef<Value> biases = script.getBiases();
   SmallVector<Value> products;
-  for (auto [i, type] : llvm::enumerate(results))
+  for (auto [i, type] : llvm::enumerate(results)) {
+    unsigned number = group.gemms.size();
+    unsigned of = i < number ? i : group.repeats[i - number].first;
     products.push_back(
-        script.addGemm("product_" + Twine(i), script.getWeights()[i],
-                       biases.empty() ? Value() : biases[i], type));
+        script.addGemm("product_" + Twine(i), script.getWeights()[of],
+                       biases.empty() ? Value() : biases[of], type));
+  }
   script.finishGraph(products);
   return graph;
 }
@@ -90,7 +95,10 @@ static GraphOp makeReplacement(const GemmGroup &group, GemmScript &script) {
     widths.push_back(builder.getI64IntegerAttr(gemm.getWidth()));
     offset += gemm.getWidth();
   }
-  GraphOp graph = script.beginGemms("replacement", types);
+  SmallVector<Type> all(types);
+  for (const auto &[place, gemm] : group.repeats)
+    all.push_back(types[place]);
+  GraphOp graph = script.beginGemms("replacement", all);
   Value weight = concatenate(script, "weight", script.getWeights(),
                              group.gemms[0].widthDim);
   Value bias;
@@ -107,6 +115,8 @@ static GraphOp makeReplacement(const GemmGroup &group, GemmScript &script) {
     results.push_back(script.addNode("slice_" + Twine(i), "operator.getitem",
                                      slices, type,
                                      {value, builder.getI64IntegerAttr(i)}));
+  for (const auto &[place, gemm] : group.repeats)
+    results.push_back(results[place]);
   script.finishGraph(results);
   return graph;
 }

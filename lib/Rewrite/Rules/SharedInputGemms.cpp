@@ -48,6 +48,8 @@ static double predictSavings(const GemmGroup &group, const Evidence &evidence) {
     isMeasured &= time.has_value();
     measured += time.value_or(0);
   }
+  for (const auto &[place, gemm] : group.repeats)
+    measured += prof::getTime(gemm.node).value_or(0);
   double merged =
       predictGemmNs(rows, width, depth, elementBytes, evidence.device, rate);
   // The model gives the ratio; a measured time gives the scale.
@@ -64,6 +66,9 @@ static SmallVector<Attribute> getForm(const GemmGroup &group) {
     for (Value value : {gemm.weight, gemm.bias, gemm.result})
       form.push_back(value ? TypeAttr::get(value.getType()) : TypeAttr());
   }
+  Builder builder(node.getContext());
+  for (const auto &[place, gemm] : group.repeats)
+    form.push_back(builder.getI64IntegerAttr(place));
   return form;
 }
 
@@ -108,9 +113,7 @@ static void recommendSharedInputGemms(ArrayRef<GraphOp> graphs,
         same->form = std::move(form);
         same->current.script = mergeGemms(group);
       }
-      SmallVector<NodeOp> &nodes = same->places.emplace_back();
-      for (const Gemm &gemm : group.gemms)
-        nodes.push_back(gemm.node);
+      same->places.push_back(group.getNodes());
       same->savings.push_back(predictSavings(group, evidence));
     }
   for (Offered &offered : found) {

@@ -28,9 +28,10 @@ from opprof.backend.checks import (
 from opprof.backend.emit import BACKEND_TITLE, TEST_TITLE, emit, test_file
 from opprof.backend.rewrites import Script
 from opprof.backend.training import subject_of
-from opprof.chain import attribute
+from opprof.chain import attribute, import_graph
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.commands.profile import ProfileOptions, profile_script
+from opprof.commands.program import in_operators
 from opprof.commands.recommend import recommend, unseen_by_rules
 from opprof.errors import OpprofError
 from opprof.export.archive_model import usage, write_archive_model
@@ -38,20 +39,21 @@ from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.graph_store import GraphStore
 from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.export.model_script import ModelScript, import_script, load_model_script
+from opprof.export.stages import keep_dynamo_graphs, user_error
 from opprof.files import check_mark, read_json, replacing, scratch_folder
 from opprof.processes import Beginning, begin, beginning, start_server
 from opprof.progress import progress
 from opprof.recording.torch_profiler import trace_steps
 from opprof.run_folder import POST_GRAD, RunFolder, write_run
 from opprof.search.ahead import Ahead, worker_count
-from opprof.search.baselines import Baseline
+from opprof.search.baselines import EAGER, INDUCTOR, Baseline, recipes
 from opprof.search.clock import Clock
 from opprof.search.explore import Explored, Found, Search, SearchOptions, prepare_early
 from opprof.search.measure import Timing, measure_all
 from opprof.search.outcome import OPTIMIZED, VERSION, Entrant, Outcome, facts_of
 from opprof.search.precision import EXACT, PRECISION_SCRIPT
 from opprof.search.prediction import kernel_time
-from opprof.search.trials import End, Trial
+from opprof.search.trials import BOX_OVER, End, Trial
 from opprof.tools import run_tool
 from opprof.torchscript import TorchScriptOptions
 from opprof.units import counted, microseconds, milliseconds
@@ -63,6 +65,8 @@ _IDLE_CORES = 8
 _AGAIN, _FROM_CACHE = 0.8, 0.6
 # What of that is kept until there is something to prove: a box that is late is of more use than one with nothing in it.
 _BEFORE_ANY = 0.5
+# Scripts for the program as torch.compile traces it, where those for the exported one have no place.
+_AS_COMPILED = "as-compiled-{}.mlir"
 # Classes of nodes that the report names.
 _MOST_CLASSES = 8
 
@@ -111,6 +115,15 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         script = loaded.script or load_model_script(
             path, device=options.device, script=loaded.module
         )
+        for stale in [output / PRECISION_SCRIPT, *output.glob(_AS_COMPILED.format("*"))]:
+            stale.unlink(missing_ok=True)
+        if _is_over(clock, script, before):
+            _drop_backend(_backend_file(output, script.name))
+            outcome = _outcome_of_profile(script, before, rewrites.scripts)
+            outcome.declined, outcome.unseen = rewrites.declined, unseen_by_rules(before.path)
+            outcome.seconds = clock.phases
+            _write_report(outcome, before, output, options)
+            return outcome
         subject = loaded.subject or subject_of(script)
         if subject.why_unprovable is not None:
             raise OpprofError(
@@ -123,7 +136,6 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         share = _AGAIN if ahead.store is None else _FROM_CACHE
         proof = share * (clock.phases["profile"] - loaded.waited)
         clock.reserve(_BEFORE_ANY * proof + options.seconds, once_kept=proof + options.seconds)
-        (output / PRECISION_SCRIPT).unlink(missing_ok=True)
         progress(f"3/4 try {len(rewrites.scripts)} recommendations")
         candidates = stack.enter_context(scratch_folder())
         kernel_ns = None
@@ -131,7 +143,15 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
             kernel_ns = kernel_time(read_json(before.profile, within=before.path))
         how = SearchOptions(options.error_budget, options.seconds, kernel_ns)
         search = Search(
-            subject, rewrites.scripts, candidates, output, how, clock, ahead, loaded.explored
+            subject,
+            rewrites.scripts,
+            candidates,
+            output,
+            how,
+            clock,
+            ahead,
+            loaded.explored,
+            lambda: _recommend_as_compiled(script, before, output, options),
         )
         found = search.run()
         progress("4/4 prove and report")
@@ -146,6 +166,67 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         entrant.lines = (*first_lines, *entrant.lines)
     _write_report(outcome, before, output, options)
     return outcome
+
+
+def _is_over(clock: Clock, script: ModelScript, before: RunFolder) -> bool:
+    """Whether the box ends before Inductor has compiled the model once more, which is what all is held against. Where a GPU is, others
+    compile it ahead. The profile has times of the same programs only where a step is a call, of what torch.compile compiles.
+    """
+    if clock.budget_seconds is None or script.device_type != "cpu" or script.make_step is not None:
+        return False
+    facts = before.read_run()
+    return "differs" not in facts and clock.left < facts["compile_ns"] / 1e9
+
+
+def _outcome_of_profile(
+    script: ModelScript, before: RunFolder, scripts: Sequence[Script]
+) -> Outcome:
+    """What is known where the box was over with the profile: what that timed."""
+    facts = before.read_run()
+    known = {EAGER: facts["eager_step"], INDUCTOR: facts["step"]}
+    entrants = []
+    for way in recipes(Subject(script)):
+        step = known.get(way.name)
+        entrant = Entrant(way.name, way.lines, allowed=step is not None)
+        if step is None:
+            entrant.reason = f"left out: {BOX_OVER}"
+        else:
+            entrant.latency_ns = step["median_ns"]
+        entrants.append(entrant)
+    trials = [Trial(one, End.LEFT_OUT, BOX_OVER) for one in scripts]
+    outcome = Outcome(script.name, entrants, trials, [], [])
+    outcome.be_beaten(
+        "the time box ended with the profile, whose times these are, and nothing was compared with float64"
+    )
+    return outcome
+
+
+def _recommend_as_compiled(
+    script: ModelScript, before: RunFolder, output: Path, options: OptimizeOptions
+) -> list[Script]:
+    """What the rules have for the model as torch.compile traces it: that is what a backend is handed, and not what was exported."""
+    progress("  asking the rules of the program as torch.compile traces it")
+    sources: list[GraphSource] = []
+    keep = keep_dynamo_graphs(script.name, sources, lambda *graph: in_operators(*graph)[0])
+    try:
+        # Dynamo is not reset: what is compiled already is measured on.
+        script.step_of(torch.compile(script.module, backend=keep))()
+    except Exception as error:
+        progress(f"     {user_error(script, 'the model does not run compiled', error)}")
+    found: list[Script] = []
+    for source in sources:
+        with scratch_folder() as scratch:
+            folder = RunFolder(scratch)
+            # What it says of the device holds for this program too.
+            shutil.copyfile(before.run, folder.run)
+            write_graph_json(folder.graph_json, source)
+            import_graph(folder.graph_json, folder.graph)
+            budget = options.error_budget
+            for one in recommend(scratch, scratch / "rewrites", error_budget=budget).scripts:
+                name = f"{len(found)}-{one.name}"
+                kept = shutil.copyfile(one.path, output / _AS_COMPILED.format(name))
+                found.append(replace(one, path=kept))
+    return found
 
 
 # What a program may err by where the model itself is over the budget: rounding in another order is not the same error.
@@ -382,13 +463,19 @@ def _check_output(output: Path, name: str) -> None:
     backend = _backend_file(output, name)
     check_mark(backend, BACKEND_TITLE, at_beginning=True)
     check_mark(test_file(backend), TEST_TITLE, at_beginning=True)
-    check_mark(output / PRECISION_SCRIPT, "fx.rewrite")
+    for file in [output / PRECISION_SCRIPT, *output.glob(_AS_COMPILED.format("*"))]:
+        check_mark(file, "fx.rewrite")
     check_mark(output / "optimize.json", '"error_budget"')
     check_mark(output / "report.txt", "opprof optimize: ")
 
 
 def _backend_file(output: Path, name: str) -> Path:
     return output / f"{name}_optimized.py"
+
+
+def _drop_backend(target: Path) -> None:
+    for file in (target, test_file(target)):
+        file.unlink(missing_ok=True)
 
 
 def _finish(
@@ -401,8 +488,7 @@ def _finish(
 ) -> Outcome:
     """Writes the backend, proves it once more as it lies there, and measures it beside all recipes."""
     target = _backend_file(output, subject.script.name)
-    for stale in (target, test_file(target)):
-        stale.unlink(missing_ok=True)
+    _drop_backend(target)
     entrants = [_entrant(baseline) for baseline in found.baselines]
     outcome = Outcome(subject.script.name, entrants, found.trials, found.ablations, found.kept)
     outcome.reference = subject.reference
@@ -427,8 +513,7 @@ def _finish(
         entrant.loop_ns = timing.loop.get(name)
     _decide(outcome, timing, target)
     if outcome.backend is None:
-        for file in (target, test_file(target)):
-            file.unlink(missing_ok=True)
+        _drop_backend(target)
     return outcome
 
 

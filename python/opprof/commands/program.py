@@ -2,7 +2,8 @@
 
 What runs is the exported program's module where the model exports: PyTorch then records, for every node that Inductor
 compiles, the exported node that it came from, and no graph has to be aligned with another. Its kernels are those of the user's
-module. Where the model does not export, the user's module runs, and the graph of the run is the one that Dynamo saw.
+module. Where the model does not export, the user's module runs, and the graph of the run is the one that Dynamo saw, in ATen
+operators where Inductor compiles it: rules and patterns know those.
 """
 
 import contextlib
@@ -24,8 +25,16 @@ from torch import fx
 from torch.fx.traceback import NodeSource
 
 from opprof.backend.emitted.cuda_graph import capture_on, warm_up_on
-from opprof.backend.emitted.graphs import needs_gradients
+from opprof.backend.emitted.graphs import (
+    needs_gradients,
+    placeholders_of,
+    trace_with_lines,
+    why_not_trace,
+)
+from opprof.backend.emitted.interface import Strategy
+from opprof.backend.emitted.program import compile_graph
 from opprof.backend.emitted.recurrent import keep_layers
+from opprof.backend.emitted.training import why_not_differentiate
 from opprof.devices import synchronize
 from opprof.errors import OpprofError
 from opprof.export.compilations import CompilationLog, Names
@@ -117,6 +126,8 @@ class CompiledGraphs:
         self.made_from: dict[str, Path] = {}
         # Whether recurrent layers stay calls of the library, which have no gradients.
         self.keeps_layers = False
+        # Those of them that are not of operators, and why.
+        self.untraced: dict[str, str] = {}
         # Those that are run node by node.
         self.run_by_node: list[NodeGraph] = []
 
@@ -124,7 +135,13 @@ class CompiledGraphs:
         self, compiler: str, name: str, module: fx.GraphModule, inputs: list[Any], **options: Any
     ) -> Any:
         """The compiler; the graphs that it is handed are written down where they are all there is, as the model does not export."""
+        is_all = self.dynamo_graphs or not self.graph_names
+        untraced: str | None = f"it is what the backend {compiler} is handed"
+        if compiler == INDUCTOR and is_all:
+            module, untraced = in_operators(module, inputs)
         graph_name = self._write_down(name, module)
+        if untraced is not None and is_all:
+            self.untraced[graph_name] = untraced
         if compiler == EAGER:
             self.run_by_node.append(NodeGraph(module, graph_name, "dynamo"))
             return module.forward
@@ -133,6 +150,9 @@ class CompiledGraphs:
 
             if not needs_gradients(inputs):
                 self.keeps_layers |= keep_layers(module) > 0
+            if is_all and untraced is None:
+                # In Dynamo's own context its guards would be asked of sizes that it knows nothing of.
+                return compile_graph(module, inputs, Strategy())
             return compile_fx(module, inputs, **options)
         return torch._dynamo.lookup_backend(compiler)(module, inputs, **options)
 
@@ -186,6 +206,7 @@ class CompiledGraphs:
         for key, found in (
             ("compilations", self._log.compilations()),
             ("graph_breaks", self._log.graph_breaks()),
+            ("untraced", self.untraced),
         ):
             if found:
                 facts[key] = found
@@ -197,6 +218,24 @@ class CompiledGraphs:
             record.graph_id in self.graph_names or self._lead_to_a_named_graph(record.from_node)
             for record in records
         )
+
+
+def in_operators(module: fx.GraphModule, inputs: list[Any]) -> tuple[fx.GraphModule, str | None]:
+    """A graph of Dynamo's in ATen operators, its inputs known by the names and sources that Dynamo has for them; or the graph as it is, and why."""
+    why_not = why_not_trace(module, inputs)
+    if why_not is None and needs_gradients(inputs):
+        why_not = why_not_differentiate(module)
+    if why_not is not None:
+        return module, why_not
+    try:
+        traced = trace_with_lines(module, inputs)
+    except Exception as error:
+        # Whatever it is, Inductor may still compile the graph, and says it better where not.
+        return module, f"{type(error).__name__}: {(str(error) or 'no message').splitlines()[0]}"
+    for own, known in zip(placeholders_of(traced), placeholders_of(module), strict=True):
+        own._rename(known.name)
+        own.meta = {**known.meta, **own.meta}
+    return traced, None
 
 
 def difference(

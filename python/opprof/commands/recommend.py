@@ -42,14 +42,11 @@ def unseen_by_rules(run: Path) -> list[str]:
             known = f"{one.get('function') or one.get('id')}{source}"
             functions.setdefault(known, str(one["failed"]))
     # Rules look for operators; what torch.compile traces has functions and methods.
-    of_functions = (
-        [
-            "no rule sees operators: the graph is what torch.compile traces, as torch.export refuses the model "
-            "(`opprof export` says why)"
-        ]
-        if facts.get("stage") == "dynamo"
-        else []
-    )
+    untraced = facts.get("untraced")
+    of_functions = [
+        f"no rule sees operators in {graph}, which stays as torch.compile traces it: {reason}"
+        for graph, reason in (untraced if isinstance(untraced, dict) else {}).items()
+    ]
     return of_functions + [
         f"no rule sees {known}, which torch.compile leaves as it is: {reason}"
         for known, reason in functions.items()

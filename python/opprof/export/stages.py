@@ -61,21 +61,25 @@ def _first_lines(error: Exception) -> str:
 def capture_dynamo(script: ModelScript) -> list[GraphSource]:
     """The graphs that Dynamo hands to a backend: one, or several where the model breaks the graph."""
     captured: list[GraphSource] = []
+    _run_compiled(script, keep_dynamo_graphs(script.name, captured))
+    return captured
 
-    def backend(graph_module: fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
-        captured.append(
-            GraphSource(
-                graph_module,
-                f"{script.name}_{len(captured)}" if captured else script.name,
-                "dynamo",
-                dynamo_inputs(graph_module),
-            )
-        )
-        run: Callable[..., Any] = graph_module.forward
+
+def keep_dynamo_graphs(
+    name: str,
+    kept: list[GraphSource],
+    change: Callable[[fx.GraphModule, list[Any]], fx.GraphModule] = lambda module, _: module,
+) -> Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]:
+    """A backend that adds to `kept` what `change` makes of each graph that it is handed, and runs the graph as it is."""
+
+    def backend(module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        changed = change(module, inputs)
+        own = f"{name}_{len(kept)}" if kept else name
+        kept.append(GraphSource(changed, own, "dynamo", dynamo_inputs(changed)))
+        run: Callable[..., Any] = module.forward
         return run
 
-    _run_compiled(script, backend)
-    return captured
+    return backend
 
 
 def dynamo_inputs(graph_module: fx.GraphModule) -> list[GraphInput]:

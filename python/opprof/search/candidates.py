@@ -113,10 +113,10 @@ class Workshop:
     def job(self, scripts: Sequence[Script]) -> Job:
         """What compiles all that they compile: a CUDA graph is captured round it and changes nothing of it."""
         compiled = [one for one in scripts if "cuda_graph" not in self.strategy(one)] or scripts
-        content = "\n".join(map(self._content, compiled))
+        content = "\n".join(map(self.content, compiled))
         return Job(content=content, backend=self.file(compiled))
 
-    def _content(self, script: Script) -> str:
+    def content(self, script: Script) -> str:
         """What a script defines, in the words of the emitted file."""
         if script.path not in self._contents:
             self._contents[script.path] = definitions_of(script)

@@ -36,6 +36,11 @@ class Clock:
             return float("inf")
         return self.budget_seconds - self.reserved - self.elapsed
 
+    @property
+    def until_end(self) -> float:
+        """Seconds until the box ends, with those that are reserved."""
+        return self.left + self.reserved
+
     def reserve(self, seconds: float, *, once_kept: float) -> None:
         """Keeps the end of the box for what follows the search: so much, and `once_kept` after `found()`."""
         self.reserved, self._once_kept = seconds, once_kept

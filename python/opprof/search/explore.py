@@ -1,6 +1,7 @@
 """The search: recommendations one on top of the other, each measured, and what was kept taken apart again. Needs PyTorch."""
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -123,6 +124,7 @@ class Search:
         clock: Clock,
         ahead: Ahead,
         explored: Explored | None = None,
+        as_compiled: Callable[[], list[Script]] = list,
     ) -> None:
         self.subject = subject
         self.scripts = list(scripts)
@@ -131,12 +133,20 @@ class Search:
         self.clock = clock
         self.ahead = ahead
         self.explored = explored
+        # Gives what the rules have for the model as torch.compile traces it, which is asked for where an offer has no place there.
+        self.as_compiled = functools.cache(as_compiled)
+        # Rules of which that was taken, by name.
+        self.asked: set[str] = set()
         self.workshop = Workshop(subject, folder, options.error_budget, ahead.store)
         self.found = Found()
         self.best: Program = subject.inductor
         self.best_ns = 0
         # On a GPU, what bounds a step of the best.
         self.model: StepModel | None = None
+        # Where nothing is compiled ahead, what is begun in the box may end long after it. On a GPU it is short.
+        self.ends_with_box = (
+            subject.script.device_type == "cpu" and clock.budget_seconds is not None
+        )
         # Levels by region, and what makes them needless where it is kept.
         self.regions: Script | None = None
         self.instead_of_regions: list[Script] = []
@@ -270,8 +280,16 @@ class Search:
             return
         progress(f"  {recipe.name}")
         limit = self._tuning_limit() if recipe.tunes_float32 else None
+        begin = time.monotonic()
         with self._tuning(limit), self.ahead.beside_compilation():
+            if limit is None and recipe.name not in (EAGER, INDUCTOR):
+                limit = self._box_limit()
             made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
+        if self.ends_with_box and recipe.name == INDUCTOR:
+            # The first candidate takes as long.
+            self.workshop.longest_seconds = max(
+                self.workshop.longest_seconds, time.monotonic() - begin
+            )
         if self.ahead.works and _OUT_OF_MEMORY in made.reason:
             self._give_others_up()
             made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
@@ -282,6 +300,10 @@ class Search:
     def _tuning_limit(self) -> float:
         """Seconds that choosing kernels by timing them may take."""
         return max(1.0, min(self.clock.left, max(_TUNING_SECONDS, self.clock.elapsed / 2)))
+
+    def _box_limit(self) -> float | None:
+        """Seconds that what takes no part in choosing kernels may take, or None for as long as it does."""
+        return max(1.0, self.clock.until_end) if self.ends_with_box else None
 
     def _tuning(self, limit: float | None) -> contextlib.AbstractContextManager[None]:
         """What chooses kernels by timing them is disturbed by others as any measurement is, and takes longer than those."""
@@ -301,11 +323,16 @@ class Search:
         if self.explored is None and not self.clock.allows(self.options.seconds):
             return
         try:
-            precision = (
-                explore_precision(self.subject, self.options.error_budget)
-                if self.explored is None
-                else self.explored.precision
-            )
+            with limited(self._box_limit()):
+                precision = (
+                    explore_precision(self.subject, self.options.error_budget)
+                    if self.explored is None
+                    else self.explored.precision
+                )
+        except TimeIsUp:
+            progress(f"  no precision by region: {BOX_OVER}")
+            self.subject.restore()
+            return
         except Exception as error:
             # The precisions of the rules are tried as they are.
             text = (str(error) or "no message").splitlines()[0][:200]
@@ -368,6 +395,7 @@ class Search:
                 # The graph may be what lost, or what failed.
                 if trial.end in (End.FAILED, End.SLOWER):
                     trial = self._try([script])
+            ahead += self._instead_of_missing(trial)
             # What was left out before anything was compiled costs nothing to ask again.
             if trial.end is End.SLOWER or (trial.end is End.LEFT_OUT and trial.seconds is None):
                 lost_before.append((trial, len(self.found.kept)))
@@ -378,6 +406,25 @@ class Search:
             for trial, kept in lost_before:
                 if kept < len(self.found.kept) and trial.script not in self.found.kept:
                     self._try([trial.script])
+
+    def _instead_of_missing(self, trial: Trial) -> list[Script]:
+        """What the rules whose pattern is nowhere in the compiled program have for that program: a library may build for an export what
+        a call of the model does not, as masks that hide nothing.
+        """
+        missing = self.workshop.build(trial.order).missing if trial.end is End.CONFLICT else []
+        rules = {script.name for script in missing} - self.asked
+        if not rules or not self.clock.allows(self.options.seconds):
+            return []
+        self.asked |= rules
+        known = {self.workshop.content(script) for script in self.scripts}
+        found = [
+            script
+            for script in self.as_compiled()
+            if script.name in rules and self.workshop.content(script) not in known
+        ]
+        self.scripts += found
+        self.ahead.add(self._jobs_of(found))
+        return found
 
     def _graph_round(self, script: Script, scripts: Sequence[Script]) -> Script | None:
         """The CUDA graph that is captured round what `script` makes in the same compilation, where launches would be what is left."""
@@ -480,14 +527,17 @@ class Search:
 
     @contextlib.contextmanager
     def _building(self, scripts: Sequence[Script]) -> Iterator[None]:
-        """Ends what chooses kernels by timing them, where that takes longer than it may, with TimeIsUp that says so."""
+        """Ends what chooses kernels by timing them where that takes longer than it may, and others where the box has ended, with TimeIsUp
+        that says so.
+        """
         limit = self._tuning_limit() if any(map(self._tunes, scripts)) else None
         try:
-            with self._tuning(limit), limited(limit):
+            with self._tuning(limit), limited(self._box_limit() if limit is None else limit):
                 yield
         except TimeIsUp as up:
             self.subject.restore()
-            raise TimeIsUp(f"choosing its kernels {up}") from None
+            ended = f"{BOX_OVER} while it was compiled"
+            raise TimeIsUp(ended if limit is None else f"choosing its kernels {up}") from None
 
     def _build_and_judge(self, scripts: list[Script]) -> Trial:
         begin = time.monotonic()

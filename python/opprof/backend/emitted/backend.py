@@ -7,10 +7,15 @@ import torch
 from torch import fx
 from torch._dynamo.backends import registry
 from torch._inductor.compile_fx import compile_fx
-from torch._subclasses import FakeTensor
 
 from opprof.backend.emitted.definitions import BACKEND_NAME, STRATEGY
-from opprof.backend.emitted.graphs import forget_values, lines_of, needs_gradients, trace_to_aten
+from opprof.backend.emitted.graphs import (
+    forget_values,
+    lines_of,
+    needs_gradients,
+    trace_to_aten,
+    why_not_trace,
+)
 from opprof.backend.emitted.interface import Strategy
 from opprof.backend.emitted.matching import Nearest, apply_rewrites
 from opprof.backend.emitted.origin import origin_of
@@ -85,34 +90,11 @@ def _program(
 
 
 def _reason_to_leave_alone(module: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
-    if not all(isinstance(value, torch.Tensor) for value in inputs):
-        return "sizes are symbolic"
-    if any(isinstance(value, FakeTensor) for value in inputs):
-        return "the inputs have no values yet"
-    if reason := _unknown_part(module):
+    if reason := why_not_trace(module, inputs):
         return reason
     if needs_gradients(inputs):
         return why_not_differentiate(module) if STRATEGY.training else "gradients are needed"
-    if any(value.requires_grad for value in inputs) and _switches_gradients_on(module):
-        return "it switches gradients on"
     return None
-
-
-def _unknown_part(module: fx.GraphModule) -> str | None:
-    """What of the graph cannot be traced by itself, if anything."""
-    for node in module.graph.nodes:
-        if node.target is torch.ops.higher_order.tag_activation_checkpoint:
-            return "it checkpoints activations"
-        # A float argument that had several values, of which Dynamo makes a symbol.
-        if node.op == "call_method" and node.target == "item":
-            return "a number that it is given is symbolic"
-    return None
-
-
-def _switches_gradients_on(module: fx.GraphModule) -> bool:
-    """True for a graph of Dynamo's a part of which has gradients, whatever is around it."""
-    switch = torch._C._set_grad_enabled
-    return any(node.target is switch and node.args == (True,) for node in module.graph.nodes)
 
 
 def _weight_positions(module: fx.GraphModule, inputs: Sequence[Any]) -> list[int]:

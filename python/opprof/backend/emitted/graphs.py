@@ -13,6 +13,30 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.traceback import preserve_node_meta
 
 
+def why_not_trace(module: fx.GraphModule, inputs: Sequence[Any]) -> str | None:
+    """What keeps a graph of Dynamo's from being traced by itself, if anything."""
+    if not all(isinstance(value, torch.Tensor) for value in inputs):
+        return "sizes are symbolic"
+    if any(isinstance(value, FakeTensor) for value in inputs):
+        return "the inputs have no values yet"
+    for node in module.graph.nodes:
+        if node.target is torch.ops.higher_order.tag_activation_checkpoint:
+            return "it checkpoints activations"
+        # A float argument that had several values, of which Dynamo makes a symbol.
+        if node.op == "call_method" and node.target == "item":
+            return "a number that it is given is symbolic"
+    differentiates = any(value.requires_grad for value in inputs) and not needs_gradients(inputs)
+    if differentiates and _switches_gradients_on(module):
+        return "it switches gradients on"
+    return None
+
+
+def _switches_gradients_on(module: fx.GraphModule) -> bool:
+    """True for a graph of Dynamo's a part of which has gradients, whatever is around it."""
+    switch = torch._C._set_grad_enabled
+    return any(node.target is switch and node.args == (True,) for node in module.graph.nodes)
+
+
 def trace_to_aten(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.GraphModule:
     """`function` as a graph of ATen operators before autograd: the level that torch.export shows, and rewrites are made for."""
     # Dynamo's own context would make the sizes of some inputs symbols that its guards then know nothing of.
@@ -22,12 +46,16 @@ def trace_to_aten(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.Gra
     return graph
 
 
-def lines_of(function: fx.GraphModule, inputs: Sequence[Any]) -> dict[str, str]:
+def trace_with_lines(module: fx.GraphModule, inputs: Sequence[Any]) -> fx.GraphModule:
+    """The same of a graph of Dynamo's, whose nodes keep what it knows of them: modules, lines, and which of its nodes they come from."""
+    with preserve_node_meta():
+        return trace_to_aten(fx.Interpreter(module).run, inputs)
+
+
+def lines_of(module: fx.GraphModule, inputs: Sequence[Any]) -> dict[str, str]:
     """The program's innermost line for each node of the graph that `trace_to_aten` gives, as far as they are found."""
     try:
-        with torch._guards.tracing(None), preserve_node_meta():
-            run = fx.Interpreter(function).run
-            graph = make_fx(run, pre_dispatch=True, tracing_mode="fake")(*inputs)
+        graph = trace_with_lines(module, inputs)
     except Exception:
         # What it is for is said without them, too.
         return {}
