@@ -219,17 +219,19 @@ WorkKind opprof::getWorkKind(StringRef target) {
     return WorkKind::Pointwise;
   StringRef key = target;
   key.consume_front("torch.ops.");
-  std::string withOverload;
-  if (key.count('.') == 1) {
-    withOverload = key.str() + ".default";
-    key = withOverload;
-  }
-  if (const fx::OperatorSchema *schema = fx::lookupSchema(key)) {
-    if (schema->isPointwise)
-      return WorkKind::Pointwise;
-    if (schema->isReduction)
-      return WorkKind::Reduction;
-  }
+  // A trace names operators without their overload. The default one of some is
+  // of numbers.
+  SmallVector<std::string> keys = {key.str()};
+  if (key.count('.') == 1)
+    for (StringRef overload : {"default", "Tensor", "Scalar", "Tensor_Scalar"})
+      keys.push_back((key + "." + overload).str());
+  for (const std::string &known : keys)
+    if (const fx::OperatorSchema *schema = fx::lookupSchema(known)) {
+      if (schema->isPointwise)
+        return WorkKind::Pointwise;
+      if (schema->isReduction)
+        return WorkKind::Reduction;
+    }
   // An in-place variant of a view renames storage too.
   if (fx::isViewOperator(target) || fx::isViewOperator(getBaseName(target)))
     return WorkKind::View;
@@ -303,6 +305,8 @@ static Count getAttentionFlops(const TensorShape &query, const TensorShape &key,
 /// special function (exp, tanh, rsqrt) counts once, as hardware has a unit for
 /// it.
 static uint64_t getPointwiseOperations(StringRef name) {
+  // In place it computes the same.
+  name.consume_back("_");
   return StringSwitch<uint64_t>(name)
       .Case("gelu", 8)
       .Cases({"silu", "sigmoid", "mish", "softplus"}, 4)
