@@ -220,10 +220,17 @@ static uint32_t outermost(const HostTimeline &host, uint32_t op) {
 
 /// Whether pieces that were found without places are steps. Layers of a model
 /// that are alike recur as well, but something else comes before them or after
-/// them, or there is a range round all.
-static bool areSteps(const HostTimeline &host, ArrayRef<uint32_t> ops,
-                     const Recurrence &found) {
-  if (found.begin != 0 || found.length != ops.size())
+/// them, or there is a range or a module round all. One operator over and over
+/// may be anything.
+static bool areSteps(const Trace &trace, const HostTimeline &host,
+                     ArrayRef<uint32_t> ops, const Recurrence &found) {
+  if (found.begin != 0 || found.length != ops.size() || found.period < 2)
+    return false;
+  const HostOp &first = host.op(ops[0]), &second = host.op(ops[found.period]);
+  if (llvm::any_of(trace.moduleFrames, [&](const auto &frame) {
+        return frame.thread == first.thread && frame.startNs <= first.startNs &&
+               frame.startNs + frame.durationNs > second.startNs;
+      }))
     return false;
   for (uint32_t at = found.period; at < found.length; at += found.period)
     if (outermost(host, ops[at]) == outermost(host, ops[at - 1]))
@@ -241,7 +248,7 @@ static std::vector<int64_t> recurringSteps(const Trace &trace,
       findRecurrence(sequences.keys[sequences.busiest()]);
   // What is less than half of the program is no step of it.
   if (!found || found->length < ops.size() / 2 ||
-      (trace.places.empty() && !areSteps(host, ops, *found)))
+      (trace.places.empty() && !areSteps(trace, host, ops, *found)))
     return {};
   std::vector<int64_t> starts;
   uint32_t at = 0;

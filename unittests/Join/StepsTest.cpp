@@ -127,6 +127,17 @@ TEST_F(StepsTest, LayersThatAreAlikeAreNone) {
   for (int layer = 0; layer < 6; ++layer)
     forward();
   EXPECT_EQ(read().summary.stepsFrom, "none");
+  // One whose modules were recorded.
+  events.clear();
+  span("python_function", "nn.Module: Net_0", time, 1000);
+  for (int layer = 0; layer < 6; ++layer)
+    forward();
+  EXPECT_EQ(read().summary.stepsFrom, "none");
+  // One operator.
+  events.clear();
+  for (int layer = 0; layer < 6; ++layer)
+    op("aten::linear");
+  EXPECT_EQ(read().summary.stepsFrom, "none");
   // Layers of other sizes each.
   events.clear();
   for (llvm::StringRef dims : {"[[4, 8]]", "[[4, 16]]", "[[4, 32]]"}) {
