@@ -155,9 +155,9 @@ static void addHostLines(Context &context) {
         cost.savedNs = idleNs;
       idleNs -= std::min(idleNs, host.timeNs);
     }
-    bool isMuch =
-        static_cast<double>(cost.savedNs.value_or(cost.timeNs)) >=
-        kLeastLoadingShare * static_cast<double>(context.undisturbedNs());
+    // What held the program up did so in here as well.
+    bool isMuch = static_cast<double>(cost.savedNs.value_or(cost.timeNs)) >=
+                  kLeastLoadingShare * static_cast<double>(context.wall());
     if (host.kind == HostCostKind::DataLoading && isMuch)
       addAt<evidence::DataLoadingWaits>(context, host.source, cost);
     if (host.kind == HostCostKind::Compilation)
