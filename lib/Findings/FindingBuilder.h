@@ -76,6 +76,15 @@ public:
   int64_t wall() const {
     return window.second - window.first - sumLengths(between);
   }
+  /// The same without what held the program up while it was recorded, on a CPU.
+  int64_t undisturbedNs() const {
+    return profile.summary.undisturbedNs.value_or(wall());
+  }
+  /// What of a time in which a CPU ran nothing is the program's own.
+  int64_t ownIdle(int64_t idleNs) const {
+    return static_cast<int64_t>(double(idleNs) * double(undisturbedNs()) /
+                                double(std::max<int64_t>(wall(), 1)));
+  }
   /// When `device` did nothing in the steps, sorted and disjoint.
   std::vector<Interval> idle() const { return idleBeside(occupied); }
   std::vector<Interval> idleOf(int64_t device) const {

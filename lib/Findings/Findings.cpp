@@ -42,9 +42,6 @@ Context::Context(const Profile &profile)
 /// something else that the host does.
 static constexpr int64_t kLongestCallNs = 30'000;
 
-/// What took that many times longer than most of its like was held up.
-static constexpr int64_t kHeldUp = 4;
-
 void Context::measureSpans() {
   spans.resize(profile.kernels.size());
   std::map<std::optional<int64_t>, const Activity *> lastOf;
@@ -66,7 +63,7 @@ void Context::measureSpans() {
     std::vector<int64_t> times;
     for (uint32_t place : places)
       times.push_back(spans[place]);
-    int64_t most = kHeldUp * medianOf(std::move(times));
+    int64_t most = mostOfUsual(std::move(times));
     for (uint32_t place : places)
       spans[place] = std::min(spans[place], most);
   }

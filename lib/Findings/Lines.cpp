@@ -117,7 +117,7 @@ static StringRef nameOf(const Activity &kernel) {
 
 static bool isWorth(const Context &context, int64_t timeNs) {
   return static_cast<double>(timeNs) >=
-         kLeastShare * static_cast<double>(context.wall());
+         kLeastShare * static_cast<double>(context.undisturbedNs());
 }
 
 /// Named by the time that it takes: what it costs may be less.
@@ -132,8 +132,10 @@ static void addAt(Context &context, StringRef source, const Cost &cost) {
   found.calls = cost.calls;
   found.timeNs = cost.timeNs;
   found.savedNs = cost.savedNs;
-  context.add(found).severityNsPerStep =
-      context.perStep(cost.savedNs.value_or(cost.timeNs));
+  Finding &finding = context.add(found);
+  // What nothing of PyTorch's saves is named, and has no cost.
+  if (int64_t costNs = cost.savedNs.value_or(cost.timeNs))
+    finding.severityNsPerStep = context.perStep(costNs);
 }
 
 static void addHostLines(Context &context) {
@@ -153,6 +155,7 @@ static void addHostLines(Context &context) {
         cost.savedNs = idleNs;
       idleNs -= std::min(idleNs, host.timeNs);
     }
+    // What held the program up did so in here as well.
     bool isMuch = static_cast<double>(cost.savedNs.value_or(cost.timeNs)) >=
                   kLeastLoadingShare * static_cast<double>(context.wall());
     if (host.kind == HostCostKind::DataLoading && isMuch)
@@ -486,7 +489,7 @@ static void addPrecisionIslands(Context &context) {
           std::max<int64_t>(cost.spanNs + products.castsNs - stays, 0);
     }
     if (static_cast<double>(*cost.savedNs) <
-        kLeastShare * static_cast<double>(context.wall()))
+        kLeastShare * static_cast<double>(context.undisturbedNs()))
       continue;
     evidence::PrecisionIsland island;
     island.source = source.str();
@@ -923,7 +926,7 @@ static void addOperatorLoops(Context &context,
                       });
     replaceLoop(context, loop.cost, loop.calls);
     if (static_cast<double>(*loop.cost.savedNs) <
-        kLeastLoopShare * static_cast<double>(context.wall()))
+        kLeastLoopShare * static_cast<double>(context.undisturbedNs()))
       continue;
     StringRef source;
     std::tie(loop.cost.module, source) =
@@ -1190,7 +1193,7 @@ static void addEmbeddingGradients(Context &context) {
     // What the optimizer does with the rows that were not used. Where it is not
     // told that a gradient is sparse, it takes no time.
     if (static_cast<double>(cost.spanNs) >=
-        kLeastShare * static_cast<double>(context.wall())) {
+        kLeastShare * static_cast<double>(context.undisturbedNs())) {
       if (parameters > 0)
         cost.spanNs += static_cast<int64_t>(
             double(optimizerNs) * std::min(1.0, elements / parameters));
@@ -1202,7 +1205,7 @@ static void addEmbeddingGradients(Context &context) {
                                                 context.steps))));
     }
     if (static_cast<double>(cost.spanNs) <
-        5 * kLeastShare * static_cast<double>(context.wall()))
+        5 * kLeastShare * static_cast<double>(context.undisturbedNs()))
       continue;
     cost.savedNs = cost.spanNs;
     addAt<evidence::DenseEmbeddingGradient>(context, source, cost);

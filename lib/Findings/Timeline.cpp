@@ -345,7 +345,7 @@ static void addBusy(Context &context) {
     if (device.device != context.device->id)
       llvm::append_range(named, device.largestGaps);
 
-  int64_t cost = context.perStep(idleCost(busy));
+  int64_t cost = context.perStep(context.ownIdle(idleCost(busy)));
   Finding &finding = context.add(std::move(busy));
   finding.severityNsPerStep = cost;
   for (const evidence::Gap &gap : named)
@@ -445,8 +445,8 @@ static void addSmallKernels(Context &context) {
     small.mostIdleBefore = context.placeOf(*found.kernels.front().second);
   // As of idle time: what the steps would be shorter by if the work kept all
   // devices busy.
-  int64_t cost =
-      context.perStep(small.idleBeforeNs / int64_t(small.devices.size()));
+  int64_t cost = context.perStep(
+      context.ownIdle(small.idleBeforeNs / int64_t(small.devices.size())));
   if (small.devices.size() < 2)
     small.devices.clear();
 

@@ -22,6 +22,7 @@
 #include "OperatorPlaces.h"
 #include "RecordingTimes.h"
 #include "TraceSteps.h"
+#include "UndisturbedSteps.h"
 #include "opprof/Metrics/Occupancy.h"
 #include "opprof/Support/Units.h"
 
@@ -939,6 +940,8 @@ std::unique_ptr<Profile> Attributor::run() {
   addHostEvents();
   addHostCosts(trace, host, places, !onHost || isHostSide, *profile);
   addRecordingTimes(trace, host, {opOfKernel, opOfCopy}, onHost, *profile);
+  if (onHost)
+    addUndisturbedTime(trace, *profile);
   addTensorMemory(trace, host, places, *profile);
   addHostWork(trace, host, *profile);
   addDevices();

@@ -83,30 +83,84 @@ opprof::join::findRecurrence(ArrayRef<uint32_t> sequence) {
 }
 
 namespace {
-/// What tells one operator's call from others.
-using CallKey = std::pair<StringRef, std::optional<uint32_t>>;
+/// What tells one operator's call from others: its place, and where none is
+/// known the sizes of its inputs.
+using CallKey = std::tuple<StringRef, std::optional<uint32_t>, StringRef>;
 } // namespace
+
+/// Of several threads that step optimizers (ranks in one file) those of the one
+/// that does most, in order of time.
+static std::vector<const HostOp *> optimizerRanges(const Trace &trace,
+                                                   Profile &profile) {
+  std::vector<std::vector<const HostOp *>> ofThreads(trace.threads.size());
+  for (const HostOp &op : trace.hostOps)
+    if (op.annotation && op.name.starts_with("Optimizer.step#"))
+      ofThreads[op.thread].push_back(&op);
+  llvm::erase_if(ofThreads, [](const auto &steps) { return steps.empty(); });
+  if (ofThreads.empty())
+    return {};
+  if (ofThreads.size() > 1)
+    profile.notes.push_back(
+        formatv("{0} threads step optimizers: the steps are those of the one "
+                "that does most, or of the first of such",
+                ofThreads.size()));
+  auto most = llvm::max_element(ofThreads, [](const auto &a, const auto &b) {
+    return a.size() < b.size();
+  });
+  llvm::stable_sort(*most, [](const HostOp *a, const HostOp *b) {
+    return a->startNs < b->startNs;
+  });
+  return std::move(*most);
+}
+
+/// How many of `ranges`, which have one name and no places, are one step: two
+/// optimizers of one class take turns, and each runs other operators than the
+/// other does.
+static uint32_t rangesOfAStep(const HostTimeline &host,
+                              ArrayRef<const HostOp *> ranges) {
+  std::vector<uint32_t> keys;
+  std::map<std::vector<std::pair<StringRef, StringRef>>, uint32_t> numbers;
+  for (const HostOp *range : ranges) {
+    std::vector<std::pair<StringRef, StringRef>> inner;
+    ArrayRef<uint32_t> ops = host.opsOf(range->thread);
+    for (const auto *it = llvm::partition_point(
+             ops,
+             [&](uint32_t op) { return host.op(op).startNs < range->startNs; });
+         it != ops.end() && host.op(*it).startNs < range->endNs(); ++it)
+      if (!host.op(*it).annotation)
+        inner.push_back({host.op(*it).name, host.inputsOf(*it).dims});
+    keys.push_back(
+        numbers.try_emplace(std::move(inner), numbers.size()).first->second);
+  }
+  std::optional<Recurrence> found = findRecurrence(keys);
+  return found && found->length >= ranges.size() / 2 ? found->period : 1;
+}
 
 /// Ends of steps: where the optimizer that steps last in the program does.
 /// Several that one line steps are one step together: they have places of
 /// their own with the same texts.
-static std::vector<int64_t> optimizerSteps(const Trace &trace) {
-  std::vector<const HostOp *> steps;
-  for (const HostOp &op : trace.hostOps)
-    if (op.annotation && op.name.starts_with("Optimizer.step#"))
-      steps.push_back(&op);
-  llvm::stable_sort(steps, [](const HostOp *a, const HostOp *b) {
-    return a->startNs < b->startNs;
-  });
+static std::vector<int64_t>
+optimizerSteps(const Trace &trace, const HostTimeline &host, Profile &profile) {
+  std::vector<const HostOp *> steps = optimizerRanges(trace, profile);
   auto textsOf = [&](const HostOp *step) {
     const Place none, &place = step->place ? trace.places[*step->place] : none;
     return std::tuple(step->name, place.source, place.module, place.group);
   };
+  if (steps.empty())
+    return {};
+  llvm::erase_if(steps, [&, last = textsOf(steps.back())](const HostOp *step) {
+    return textsOf(step) != last;
+  });
   std::vector<int64_t> ends;
+  if (trace.places.empty()) {
+    uint32_t together = rangesOfAStep(host, steps);
+    for (size_t at = (steps.size() - 1) % together; at < steps.size();
+         at += together)
+      ends.push_back(steps[at]->endNs());
+    return ends;
+  }
   std::set<uint32_t> stepped;
   for (const HostOp *step : steps) {
-    if (textsOf(step) != textsOf(steps.back()))
-      continue;
     uint32_t place = step->place ? *step->place : uint32_t(trace.places.size());
     if (stepped.insert(place).second && stepped.size() > 1) {
       ends.back() = step->endNs();
@@ -146,22 +200,55 @@ static Sequences readSequences(const Trace &trace, const HostTimeline &host) {
     const HostOp &called = trace.hostOps[op];
     sequences.ops[called.thread].push_back(op);
     sequences.keys[called.thread].push_back(
-        numbers.try_emplace({called.name, called.place}, numbers.size())
+        numbers
+            .try_emplace({called.name, called.place,
+                          trace.places.empty() ? trace.inputsOf(called).dims
+                                               : StringRef()},
+                         numbers.size())
             .first->second);
     ++sequences.size;
   }
   return sequences;
 }
 
+/// The outermost range round an operator; itself where there is none.
+static uint32_t outermost(const HostTimeline &host, uint32_t op) {
+  while (host.parent(op) != kNone)
+    op = host.parent(op);
+  return op;
+}
+
+/// Whether pieces that were found without places are steps. Layers of a model
+/// that are alike recur as well, but something else comes before them or after
+/// them, or there is a range or a module round all. One operator over and over
+/// may be anything.
+static bool areSteps(const Trace &trace, const HostTimeline &host,
+                     ArrayRef<uint32_t> ops, const Recurrence &found) {
+  if (found.begin != 0 || found.length != ops.size() || found.period < 2)
+    return false;
+  const HostOp &first = host.op(ops[0]), &second = host.op(ops[found.period]);
+  if (llvm::any_of(trace.moduleFrames, [&](const auto &frame) {
+        return frame.thread == first.thread && frame.startNs <= first.startNs &&
+               frame.startNs + frame.durationNs > second.startNs;
+      }))
+    return false;
+  for (uint32_t at = found.period; at < found.length; at += found.period)
+    if (outermost(host, ops[at]) == outermost(host, ops[at - 1]))
+      return false;
+  return true;
+}
+
 /// Beginnings of steps, and the end of the last, of operators that recur on the
 /// thread that runs most of them.
 static std::vector<int64_t> recurringSteps(const Trace &trace,
+                                           const HostTimeline &host,
                                            const Sequences &sequences) {
   const std::vector<uint32_t> &ops = sequences.ops[sequences.busiest()];
   std::optional<Recurrence> found =
       findRecurrence(sequences.keys[sequences.busiest()]);
   // What is less than half of the program is no step of it.
-  if (!found || found->length < ops.size() / 2)
+  if (!found || found->length < ops.size() / 2 ||
+      (trace.places.empty() && !areSteps(trace, host, ops, *found)))
     return {};
   std::vector<int64_t> starts;
   uint32_t at = 0;
@@ -272,13 +359,26 @@ static void classifySteps(const Trace &trace, const HostTimeline &host,
         profile.steps[*step].phase = Phase::Apart;
 }
 
+/// How the steps of a trace were found that has neither marks of them nor
+/// places.
+static std::string noteOf(const Trace &trace, const HostTimeline &host,
+                          const Profile &profile) {
+  std::string text = "no marks of steps (ProfilerStep#n) in the trace: a step ";
+  if (profile.summary.stepsFrom == "optimizer_steps")
+    return text + "is taken to end where the optimizer that steps last does";
+  auto first = llvm::find_if(host.topsOutside(), [&](uint32_t op) {
+    return trace.hostOps[op].startNs == profile.steps.front().startNs;
+  });
+  return text + formatv("is taken to begin wherever the operators from {0} on "
+                        "recur, which they do {1} times",
+                        trace.hostOps[*first].name, profile.steps.size())
+                    .str();
+}
+
 void opprof::join::findRecurringSteps(const Trace &trace,
                                       const HostTimeline &host,
                                       Profile &profile) {
-  // Without places, operators of unlike loops are the same.
-  if (trace.places.empty())
-    return;
-  std::vector<int64_t> bounds = optimizerSteps(trace);
+  std::vector<int64_t> bounds = optimizerSteps(trace, host, profile);
   StringRef from = "optimizer_steps";
   if (bounds.size() >= (trace.firstStep ? 1 : 2)) {
     // The first has what comes before: all of the program's beginning, where
@@ -295,8 +395,10 @@ void opprof::join::findRecurringSteps(const Trace &trace,
     // What one thread does is not the program where others do as much.
     size_t busiest = sequences.ops[sequences.busiest()].size();
     bool isAlone = sequences.size - busiest <= busiest / kLeastOthers;
-    if (isAlone || !findRequests(trace, sequences, profile))
-      bounds = recurringSteps(trace, sequences);
+    // Without places a backward pass beside the program would be a request.
+    if (isAlone || trace.places.empty() ||
+        !findRequests(trace, sequences, profile))
+      bounds = recurringSteps(trace, host, sequences);
     if (!isAlone && bounds.size() >= 3)
       profile.notes.push_back(formatv(
           "a step is what one thread runs over and over; others run "
@@ -310,6 +412,8 @@ void opprof::join::findRecurringSteps(const Trace &trace,
     for (size_t at = 0; at + 1 < bounds.size(); ++at)
       profile.steps.push_back({uint32_t(at), bounds[at], bounds[at + 1]});
     profile.summary.stepsFrom = from.str();
+    if (trace.places.empty())
+      profile.notes.push_back(noteOf(trace, host, profile));
   }
   profile.summary.steps = profile.steps.size();
   classifySteps(trace, host, profile);

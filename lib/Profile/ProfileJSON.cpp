@@ -111,6 +111,7 @@ void Writer::summary() {
     optional("wall_ns", summary.wallNs);
     optional("idle_ns", summary.idleNs);
     optional("recording_ns", summary.recordingNs);
+    optional("undisturbed_ns", summary.undisturbedNs);
     json.attribute("copies", summary.copies);
     json.attribute("copy_time_ns", summary.copyTimeNs);
     optional("steps", summary.steps);
@@ -907,6 +908,9 @@ Error Reader::readSummary(object keys) {
     return error;
   if (Error error =
           getInteger(keys, "recording_ns", profile.summary.recordingNs))
+    return error;
+  if (Error error =
+          getInteger(keys, "undisturbed_ns", profile.summary.undisturbedNs))
     return error;
   return getString(keys, "steps_from", profile.summary.stepsFrom, false);
 }

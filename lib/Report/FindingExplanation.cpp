@@ -300,10 +300,11 @@ static constexpr Explanation kExplanations[] = {
      "place takes: as long as the middle one of them, and twice that in the "
      "backward pass. On a GPU the steps are played again without it, as for "
      "host-wait.",
-     "torch.nn.functional.layer_norm or rms_norm, or torch.compile of the "
-     "module. On a CPU rms_norm runs the same operators as by hand, and "
-     "saves nothing.",
-     "Where what is computed is no normalization of the last dimensions."},
+     "What torch.nn.functional has for it: layer_norm or rms_norm over the "
+     "last dimensions, group_norm over groups of channels, batch_norm over "
+     "the batch; or torch.compile of the module. On a CPU rms_norm runs the "
+     "same operators as by hand, and saves nothing.",
+     "Where what is computed is none of these."},
     {FindingKind::AttentionByHand,
      "Attention written as two products with a softmax between, whose scores "
      "go through memory several times.",

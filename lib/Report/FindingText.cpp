@@ -490,8 +490,9 @@ std::string Prose::say(const evidence::NormalizationByHand &line) {
     cost.savedNs.reset();
   std::string text =
       sayOf(cost, "A normalization is written by hand at {0}: {3} take {1} "
-                  "{2}, which torch.nn.functional.layer_norm or rms_norm do as "
-                  "one.");
+                  "{2}, which one of torch.nn.functional does: layer_norm or "
+                  "rms_norm over the last dimensions, group_norm over groups "
+                  "of channels.");
   return isSame ? text + " On a CPU rms_norm is made of the same operators: "
                          "only torch.compile saves any of it."
                 : text;

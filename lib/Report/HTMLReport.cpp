@@ -371,7 +371,7 @@ private:
          << "</b><a href=\"#finding" << payoff.finding - profile.findings.data()
          << "\"><b>" << escape(payoff.finding->id()) << "</b></a><div>leaves "
          << formatTime(payoff.leavesNs) << " of "
-         << formatTime(model.perStep(*profile.summary.wallNs))
+         << formatTime(model.ownStepNs())
          << formatv(" ({0})</div><div>", formatTimes(payoff.times))
          << prose(adviseOn(*payoff.finding, profile)) << "</div></div>";
     }

@@ -700,6 +700,17 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
         "recording the operators took {0} of the host in a {1}: costs "
         "of lines are without it",
         formatTime(model.perStep(*profile.summary.recordingNs)), model.unit));
+  if (const Summary &summary = profile.summary;
+      summary.undisturbedNs && summary.wallNs) {
+    int64_t ownNs = *summary.undisturbedNs + summary.recordingNs.value_or(0);
+    constexpr double kNoticeable = 1.1;
+    if (double(*summary.wallNs) >= kNoticeable * double(ownNs))
+      facts.push_back(formatv(
+          "about {0} of a {1} are the program's own, by what is usual for each "
+          "operator; for the rest something else had the processor. Costs are "
+          "parts of that, and what pays leaves the rest of that",
+          formatTime(model.ownStepNs()), model.unit));
+  }
   return facts;
 }
 
@@ -729,7 +740,7 @@ static void findPayoffs(ReportModel &model) {
   constexpr size_t kMost = 3;
   // Less is no work for anyone.
   constexpr double kLeastPct = 0.5;
-  int64_t wall = model.perStep(model.profile->summary.wallNs.value_or(0));
+  int64_t wall = model.ownStepNs();
   for (const Finding *finding : model.findings) {
     int64_t cost = finding->severityNsPerStep.value_or(0);
     if (model.payoffs.size() == kMost || cost <= 0 ||

@@ -152,6 +152,7 @@ class Summary:
     wall_ns: int | None = None
     idle_ns: int | None = None
     recording_ns: int | None = None
+    undisturbed_ns: int | None = None
     steps: int | None = None
     steps_from: str = "none"
 

@@ -93,6 +93,65 @@ TEST_F(HostCostsTest, RecordingTakesTimeInAnOperatorAndBesideIt) {
   EXPECT_EQ(profile->summary.recordingNs, 3 * 740);
 }
 
+/// On a shared machine something else has the processor at times, in operators
+/// and between them: what is usual for each is the program's own.
+TEST_F(HostCostsTest, WhatHoldsStepsUpIsNotTheirOwnTime) {
+  trace.steps.clear();
+  trace.hostOps.clear();
+  int64_t at = 0, own = 0;
+  for (uint64_t step = 0; step < 9; ++step) {
+    const int64_t start = at;
+    auto run = [&](llvm::StringRef name, int64_t usual, int64_t heldUp,
+                   uint32_t place) {
+      op(name, at, usual + heldUp, place);
+      at += usual + heldUp;
+    };
+    run("aten::mm", 2 * kMs, step % 4 == 0 ? 30 * kMs : 0, 0);
+    at += kMs + (step == 1 ? 40 * kMs : 0);
+    run("aten::relu", kMs, step % 3 == 2 ? 20 * kMs : 0, 1);
+    own += 4 * kMs;
+    // Collected in one step of nine, which is the program's own all the same.
+    if (step == 4) {
+      HostEvent &event = trace.hostEvents.emplace_back();
+      event.name = "garbage 2";
+      event.startNs = at;
+      event.durationNs = 50 * kMs;
+      event.place = 1;
+      at += event.durationNs;
+      own += event.durationNs;
+    }
+    trace.steps.push_back({step, start, at});
+  }
+  std::unique_ptr<Profile> profile = attribute(trace, {});
+  ASSERT_EQ(profile->summary.wallNs, at);
+  ASSERT_TRUE(profile->summary.undisturbedNs);
+  // A time that was held up counts twice what is usual until the next begins.
+  const int64_t heldUp = (4 * 3 + 3 * 1) * kMs;
+  EXPECT_EQ(*profile->summary.undisturbedNs, own + heldUp);
+
+  // Of what is near to all, all but the recording is the program's.
+  for (HostOp &op : trace.hostOps) {
+    op.durationNs = 4 * kMs;
+    op.recordingNs = 1'000;
+  }
+  trace.hostEvents.clear();
+  trace.hostOps.resize(18);
+  for (uint64_t step = 0; step < 9; ++step) {
+    trace.steps[step] = {step, int64_t(step) * 10 * kMs,
+                         int64_t(step + 1) * 10 * kMs};
+    trace.hostOps[2 * step].startNs = int64_t(step) * 10 * kMs;
+    trace.hostOps[2 * step + 1].startNs = int64_t(step) * 10 * kMs + 5 * kMs;
+  }
+  profile = attribute(trace, {});
+  EXPECT_EQ(profile->summary.undisturbedNs, 9 * (10 * kMs - 2'000));
+
+  // What several threads run at once is nobody's alone.
+  trace.addThread("2");
+  for (size_t place = 0; place < trace.hostOps.size(); place += 2)
+    trace.hostOps[place].thread = 1;
+  EXPECT_FALSE(attribute(trace, {})->summary.undisturbedNs);
+}
+
 TEST_F(HostCostsTest, TheProgramsOwnCodeIsIdleTimeOfTheDevice) {
   // A kernel elsewhere, so that the recording is one of a device.
   run(ActivityKind::Kernel, 3);

@@ -463,6 +463,9 @@ struct Summary {
   /// What recording operators took of the host in the steady steps; costs of
   /// lines are without it. Absent where it was not measured.
   std::optional<int64_t> recordingNs;
+  /// What the steady steps of a program on the host take without recording and
+  /// where nothing else has the processor; what costs of lines are a part of.
+  std::optional<int64_t> undisturbedNs;
   uint64_t copies = 0;
   int64_t copyTimeNs = 0;
   std::optional<uint64_t> steps;

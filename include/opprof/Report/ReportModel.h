@@ -162,6 +162,11 @@ struct ReportModel {
     return (unit == "step" ? "a " : "the ") + unit.str();
   }
   int64_t perStep(int64_t totalNs) const { return totalNs / int64_t(steps); }
+  /// What a step takes where nothing holds it up, which costs are parts of.
+  int64_t ownStepNs() const {
+    const profile::Summary &summary = profile->summary;
+    return perStep(summary.undisturbedNs.value_or(summary.wallNs.value_or(0)));
+  }
   /// What ran `count` times in all: "84" a step, "0.2" where not every step has
   /// one.
   std::string countPerStep(uint64_t count) const;

@@ -4,6 +4,7 @@
 #define OPPROF_SUPPORT_MEDIAN_H
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 namespace opprof {
@@ -15,6 +16,12 @@ template <typename T> T medianOf(std::vector<T> values) {
   auto middle = values.begin() + values.size() / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+/// What of its like takes longer than this was held up: the system gave the
+/// processor to others meanwhile.
+inline int64_t mostOfUsual(std::vector<int64_t> times) {
+  return 2 * medianOf(std::move(times));
 }
 
 } // namespace opprof

@@ -311,6 +311,20 @@ TEST(CostModel, ViewsAreOneFact) {
   EXPECT_EQ(getWorkKind("aten.to.dtype"), WorkKind::Movement);
 }
 
+TEST(CostModel, TracesNameOperatorsWithoutTheirOverload) {
+  for (llvm::StringRef target :
+       {"aten.mul", "aten.div", "aten.sub", "aten.add_", "aten.lerp_",
+        "aten.pow", "aten.sqrt", "aten.addcdiv_"})
+    EXPECT_EQ(getWorkKind(target), WorkKind::Pointwise) << target.str();
+  OperatorCost scaled =
+      estimate("aten.mul", {tensor({8, 4}), tensor({4})}, {tensor({8, 4})});
+  EXPECT_EQ(scaled.flops, 32u);
+  EXPECT_EQ(scaled.bytesRead, 4u * (32 + 4));
+  EXPECT_EQ(
+      estimate("aten.lerp_", {tensor({8}), tensor({8})}, {tensor({8})}).flops,
+      24u);
+}
+
 TEST(CostModel, MovementAndViews) {
   OperatorCost view =
       estimate("aten.view.default", {tensor({8})}, {tensor({2, 4})});
