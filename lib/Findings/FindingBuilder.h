@@ -170,6 +170,8 @@ llvm::StringRef nameOfATen(llvm::StringRef op);
 
 /// Attention that the fused kernels refused, where operators are known.
 void addUnfusedAttention(Context &context);
+/// What libraries turn from one layout into the other for convolutions.
+void addLayoutConversions(Context &context);
 
 /// How much of the device's arithmetic the program makes use of.
 void addGoodput(Context &context);

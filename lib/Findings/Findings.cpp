@@ -152,6 +152,7 @@ void opprof::computeFindings(Profile &profile) {
   if (hasTimeline(profile))
     addGoodput(context);
   addUnfusedAttention(context);
+  addLayoutConversions(context);
   addCounterFindings(context);
   addLineFindings(context);
   setRooflineMetrics(context, profile);

@@ -103,29 +103,6 @@ static std::optional<TensorShape> convolve(const TensorShape &input,
   return output;
 }
 
-/// Tensors one after the other along the dimension that the call says.
-static std::optional<TensorShape> concatenate(ArrayRef<TensorShape> inputs,
-                                              ArrayRef<std::string> values) {
-  SmallVector<int64_t> dim;
-  if (values.size() > 1)
-    dim = readNumbers(values[1]);
-  TensorShape output = inputs.front();
-  int64_t rank = output.sizes.size();
-  if (dim.size() != 1 || dim[0] < -rank || dim[0] >= rank)
-    return std::nullopt;
-  size_t along = dim[0] < 0 ? dim[0] + rank : dim[0];
-  for (const TensorShape &input : inputs.drop_front()) {
-    // Empty ones of another rank are left out, for the sake of old programs.
-    if (input.sizes.size() == 1 && input.sizes[0] == 0)
-      continue;
-    if (input.sizes.size() != output.sizes.size() ||
-        llvm::AddOverflow(output.sizes[along], input.sizes[along],
-                          output.sizes[along]))
-      return std::nullopt;
-  }
-  return output;
-}
-
 /// Views that copy where no view can be had: what ran a kernel copied.
 static bool isCopyWhereNoView(StringRef name) {
   return llvm::is_contained(
@@ -203,8 +180,6 @@ static std::optional<TensorShape> deriveOutput(StringRef name, WorkKind kind,
        name == "convolution" || name == "_convolution") &&
       count >= 2)
     return convolve(inputs[0], inputs[1], values, 3);
-  if (name == "cat" || name == "concat")
-    return concatenate(inputs, values);
   if (name == "type_as" && count >= 2) {
     TensorShape output = inputs[0];
     output.elementBytes = inputs[1].elementBytes;

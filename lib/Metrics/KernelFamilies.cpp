@@ -158,6 +158,15 @@ const KernelFamily *opprof::metrics::findKernelFamily(StringRef kernel) {
   return nullptr;
 }
 
+bool opprof::metrics::isLayoutConversion(StringRef kernel) {
+  static constexpr StringLiteral kParts[] = {
+      "nchwToNhwc", "nhwcToNchw",
+      // MIOpen's.
+      "batched_transpose_", "transpose_NCHW2CNHW", "transpose_CNHW2NCHW"};
+  return llvm::any_of(kParts,
+                      [&](StringRef part) { return kernel.contains(part); });
+}
+
 bool opprof::metrics::isCollective(StringRef kernel) {
   static constexpr StringLiteral kParts[] = {
       "nccl", "all_reduce", "allreduce", "all_gather", "allgather",

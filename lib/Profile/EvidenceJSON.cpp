@@ -491,6 +491,12 @@ void fields(Fields &io, evidence::BiasCopies &copies) {
   io.perStep("ns_per_step", copies.timeNs);
 }
 
+void fields(Fields &io, evidence::LayoutConversions &conversions) {
+  io.countPerStep("kernels_per_step", conversions.kernels);
+  io.perStep("ns_per_step", conversions.timeNs);
+  io.value("share_of_kernel_time_pct", conversions.sharePct);
+}
+
 void fields(Fields &io, evidence::UnfusedAttention &attention) {
   io.countPerStep("calls_per_step", attention.calls);
   io.countPerStep("kernels_per_step", attention.kernels);

@@ -234,6 +234,15 @@ static constexpr Explanation kExplanations[] = {
      "It is the figure to compare machines and batches by.",
      "Where FLOPs of much kernel time are not known, or the peak is a "
      "datasheet's."},
+    {FindingKind::LayoutConversions,
+     "A library turns what convolutions take and give from one layout into the "
+     "other, because its kernel wants another one than the tensors have.",
+     "Kernels that cuDNN and MIOpen have for that, by their names, of any "
+     "program. The cost is their time.",
+     "Keep model and inputs in channels-last: model.to(memory_format="
+     "torch.channels_last), and the same of what it is called with.",
+     "Where operators between the convolutions are slower in that layout, or "
+     "are none that keep it."},
     {FindingKind::UnfusedAttention,
      "Attention ran as products and a softmax, and not as one kernel.",
      "Calls of scaled_dot_product_attention with the kernels that they "
@@ -588,6 +597,9 @@ static StringRef remedyInCUDA(FindingKind kind) {
     return "Let the library use them: CUBLAS_COMPUTE_32F_FAST_TF32, or inputs "
            "in bf16 or fp16, with sizes that are multiples of 8; of cuDNN "
            "CUDNN_TENSOR_OP_MATH. Check the error.";
+  case FindingKind::LayoutConversions:
+    return "Give the library tensors in the layout that its kernel takes "
+           "(CUDNN_TENSOR_NHWC), activations and weights alike.";
   case FindingKind::NoArithmetic:
     return "Find what makes them: transposes and casts before products, which "
            "the library's own layouts and types may spare.";

@@ -84,6 +84,7 @@ public:
   std::string say(const evidence::Pipes &pipes);
   std::string say(const evidence::Divergence &divergence);
   std::string say(const evidence::Goodput &goodput);
+  std::string say(const evidence::LayoutConversions &conversions);
   std::string say(const evidence::UnfusedAttention &attention);
   std::string say(const evidence::DataLoadingWaits &line);
   std::string say(const evidence::Recompilation &line);
@@ -778,6 +779,16 @@ static StringRef describeRefusal(AttentionRefusal refusal) {
     return "nothing that was recorded says why";
   }
   llvm_unreachable("unhandled refusal");
+}
+
+std::string Prose::say(const evidence::LayoutConversions &conversions) {
+  return formatv(
+      "{0} tensors of convolutions from one layout, channels first or last, "
+      "into the other: {1} {2}, {3} of kernel time; the longest is of {4}.",
+      formatCount(conversions.kernels / steps, "kernel turns", "kernels turn"),
+      timePerStep(conversions.timeNs), each(),
+      formatPercent(conversions.sharePct),
+      nameWork(profile.kernels[*conversions.longest]));
 }
 
 std::string Prose::say(const evidence::UnfusedAttention &attention) {

@@ -177,6 +177,7 @@ inline std::vector<Evidence> sampleEvidence() {
       withWork(pipes, fma),
       withWork(Divergence(), divergence),
       Goodput{2e12, 87.5, 1e14, Precision::BF16, {788e12, "measured"}, 12.5},
+      LayoutConversions{2, 3'000, 12.5, 0},
       UnfusedAttention{2, 8, 6'000, 75, "[[2, 4, 8, 3]]",
                        AttentionRefusal::Type, AttentionRefusal::Alignment},
       DataLoadingWaits{{"train.py:7", "Net.norm", 4, 3'000, {}}},

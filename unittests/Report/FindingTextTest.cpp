@@ -79,6 +79,13 @@ TEST(FindingText, OfBiasCopies) {
             "(h.0, model.py:42).");
 }
 
+TEST(FindingText, OfLayoutsThatAreTurned) {
+  EXPECT_EQ(describe(FindingKind::LayoutConversions),
+            "1 kernel turns tensors of convolutions from one layout, channels "
+            "first or last, into the other: 1.5 µs a step, 12.5 % of kernel "
+            "time; the longest is of linear (h.0, model.py:42).");
+}
+
 TEST(FindingText, OfWorkThatCouldRunAtOnce) {
   EXPECT_EQ(describe(FindingKind::SerializedWork),
             "3 kernels need nothing of one another and run one after another "

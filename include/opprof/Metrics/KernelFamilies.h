@@ -42,6 +42,11 @@ llvm::ArrayRef<KernelFamily> getKernelFamilies();
 /// Null where the name is of no known family.
 const KernelFamily *findKernelFamily(llvm::StringRef kernel);
 
+/// Whether the kernel turns tensors of convolutions from channels first to last
+/// or back, as cuDNN and MIOpen do where their kernels want another layout than
+/// they are given.
+bool isLayoutConversion(llvm::StringRef kernel);
+
 /// Whether the kernel is a collective among devices: of NCCL or RCCL, or of
 /// PyTorch's symmetric memory, vLLM, SGLang and TensorRT-LLM, which have their
 /// own.

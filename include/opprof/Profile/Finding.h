@@ -496,6 +496,16 @@ struct Goodput {
   double utilizationPct = 0;
 };
 
+/// Kernels with which a library turns what convolutions take and give from one
+/// layout into the other.
+struct LayoutConversions {
+  uint64_t kernels = 0;
+  int64_t timeNs = 0;
+  double sharePct = 0;
+  /// Not in files: the longest of them.
+  std::optional<uint32_t> longest;
+};
+
 /// Calls of attention that ran as products and a softmax.
 struct UnfusedAttention {
   uint64_t calls = 0;

@@ -613,10 +613,12 @@ class Search:
         except RuntimeError as failure:
             return self._end(scripts, End.FAILED, f"fails when it is timed: {failure}", **facts)
         won, times, gain = measurement.wins("candidate", "best")
-        facts |= {
-            "before_ns": measurement.median("best"),
-            "after_ns": measurement.median("candidate"),
-        }
+        before_ns = measurement.median("best")
+        facts |= {"before_ns": before_ns, "after_ns": measurement.median("candidate")}
+        if self.model is not None:
+            # Of a step as it is now: what a host that was late before could save, it may no longer.
+            self.model = self.model.measured_again(before_ns)
+            facts["predicted_ns"], model = self._predict(scripts, instead)
         if not won:
             return self._end(scripts, End.SLOWER, f"{times}, {gain}", **facts)
         for script in instead:
