@@ -103,23 +103,30 @@ static std::optional<TensorShape> convolve(const TensorShape &input,
   return output;
 }
 
-/// Views that copy where no view can be had: what ran a kernel copied.
+/// Views that copy where no view can be had: what ran a kernel of a device
+/// copied.
 static bool isCopyWhereNoView(StringRef name) {
   return llvm::is_contained(
       {"reshape", "reshape_as", "flatten", "contiguous", "type_as"}, name);
 }
 
-/// Operators that answer yes or no for each element.
+/// Operators that answer yes or no for each element. In place, the answer has
+/// the type of what it is written over.
 static bool isPredicate(StringRef name) {
-  return name.starts_with("logical_") || name.starts_with("is") ||
-         llvm::is_contained({"eq", "ne", "lt", "le", "gt", "ge"}, name);
+  return llvm::is_contained({"eq", "ne", "lt", "le", "gt", "ge", "isnan",
+                             "isinf", "isfinite", "isneginf", "isposinf",
+                             "logical_and", "logical_or", "logical_not",
+                             "logical_xor"},
+                            name);
 }
 
 /// What element-wise operators give: the sizes that all inputs stretch to. The
-/// type is that of the first one that is no number.
+/// type is that of the first one that is no number and no mask.
 static TensorShape broadcast(ArrayRef<TensorShape> inputs) {
-  const TensorShape *typed = llvm::find_if(
-      inputs, [](const TensorShape &input) { return !input.sizes.empty(); });
+  const TensorShape *typed =
+      llvm::find_if(inputs, [](const TensorShape &input) {
+        return !input.sizes.empty() && input.elementBytes != 1;
+      });
   TensorShape output = inputs.front();
   if (typed != inputs.end())
     output.elementBytes = typed->elementBytes;
@@ -156,6 +163,8 @@ static std::optional<TensorShape> deriveOutput(StringRef name, WorkKind kind,
   size_t count = inputs.size();
   if (kind == WorkKind::Pointwise) {
     TensorShape output = broadcast(inputs);
+    if (name == "where" && count == 3)
+      output.elementBytes = broadcast(inputs.drop_front()).elementBytes;
     if (isPredicate(name))
       output.elementBytes = 1;
     return output;
@@ -210,8 +219,9 @@ StringRef findings::nameOfATen(StringRef op) {
       .Default("");
 }
 
-/// Sets the work of one call.
-static void setCost(OperatorTime &op) {
+/// Sets the work of one call. Of a processor's operators, which are what runs,
+/// none tells whether it copied or gave a view.
+static void setCost(OperatorTime &op, bool isOnHost) {
   StringRef name = nameOfATen(op.name);
   if (name.empty())
     return;
@@ -220,6 +230,8 @@ static void setCost(OperatorTime &op) {
   std::vector<std::string> values = trace::readInputTexts(op.inputValues);
   WorkKind kind = getWorkKind(target);
   bool isCopy = isCopyWhereNoView(name);
+  if (isOnHost && isCopy)
+    return;
   // Another view that ran a kernel did something that the model does not know.
   if (inputs.empty() || (kind == WorkKind::View && !isCopy) ||
       kind == WorkKind::Unknown)
@@ -261,8 +273,11 @@ static void setCost(OperatorTime &op) {
 }
 
 void findings::costOperators(Profile &profile) {
+  auto isHost = [](const Device &device) { return device.kind == "cpu"; };
+  bool isOnHost =
+      !profile.devices.empty() && llvm::all_of(profile.devices, isHost);
   for (OperatorTime &op : profile.operators)
-    setCost(op);
+    setCost(op, isOnHost);
 }
 
 //===----------------------------------------------------------------------===//

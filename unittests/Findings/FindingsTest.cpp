@@ -594,6 +594,13 @@ TEST_F(FindingsTest, OperatorsOfATraceHaveWorkWithoutTheirOverloads) {
        32, 144, 128},
       {"aten::pow", "[[16], []]", R"(["float", "Scalar"])", R"(["", "2"])", 16,
        64, 64},
+      {"aten::mul", "[[8, 4], [8, 4]]", R"(["bool", "float"])", "", 32, 160,
+       128},
+      {"aten::where", "[[8, 4], [8, 4], []]", R"(["bool", "float", "float"])",
+       "", 32, 164, 128},
+      {"aten::logical_and_", "[[8], [8]]", R"(["float", "float"])", "", 8, 64,
+       32},
+      {"aten::isnan", "[[8]]", R"(["float"])", "", 8, 32, 8},
       {"aten::eq", "[[16], []]", R"(["long int", "Scalar"])", "", 16, 128, 16},
       // Lists have no types.
       {"aten::cat", "[[[2, 4], [3, 4]], []]", R"(["TensorList", "Scalar"])",
@@ -627,6 +634,17 @@ TEST_F(FindingsTest, OperatorsOfATraceHaveWorkWithoutTheirOverloads) {
     EXPECT_EQ(op.bytesRead, call.read);
     EXPECT_EQ(op.bytesWritten, call.written);
   }
+
+  // A processor's operators are all in the list, and most of these are views.
+  for (Device &device : profile.devices)
+    device.kind = "cpu";
+  for (OperatorTime &op : profile.operators)
+    op.flops = op.bytesRead = op.bytesWritten = std::nullopt;
+  compute();
+  for (const OperatorTime &op : profile.operators)
+    if (op.name == "aten::reshape" || op.name == "aten::type_as") {
+      EXPECT_FALSE(op.bytesRead);
+    }
 }
 
 TEST_F(FindingsTest, ClassesByTheRoof) {

@@ -29,29 +29,31 @@ static double predictGemmNs(double rows, double width, double depth,
          device.launchNs;
 }
 
-static double predictSavings(const GemmGroup &group, const Evidence &evidence) {
+static double predictSavings(const GemmGroup &group,
+                             const DeviceCeilings &device) {
   auto inputType = cast<RankedTensorType>(group.gemms[0].input.getType());
   double depth = inputType.getShape().back();
   double rows = depth ? inputType.getNumElements() / depth : 0;
-  auto bytes = getElementBytes(inputType.getElementType());
-  double elementBytes = bytes ? *bytes : 4;
-  double rate = elementBytes < 4 && evidence.device.fp16.rate
-                    ? evidence.device.fp16.rate
-                    : evidence.device.fp32.rate;
+  double elementBytes = getElementBytes(inputType.getElementType()).value_or(4);
+  double rate = elementBytes < 4 && device.fp16.rate ? device.fp16.rate
+                                                     : device.fp32.rate;
   double apart = 0, width = 0, measured = 0;
   bool isMeasured = true;
-  for (const Gemm &gemm : group.gemms) {
-    apart += predictGemmNs(rows, gemm.getWidth(), depth, elementBytes,
-                           evidence.device, rate);
-    width += gemm.getWidth();
-    std::optional<double> time = prof::getTime(gemm.node);
-    isMeasured &= time.has_value();
+  auto add = [&](const Gemm &gemm, std::optional<double> time) {
+    apart +=
+        predictGemmNs(rows, gemm.getWidth(), depth, elementBytes, device, rate);
     measured += time.value_or(0);
+    isMeasured &= time.has_value();
+  };
+  for (const Gemm &gemm : group.gemms) {
+    width += gemm.getWidth();
+    add(gemm, prof::getTime(gemm.node));
   }
+  // What has no time of its own, a compiler took for the first one.
   for (const auto &[place, gemm] : group.repeats)
-    measured += prof::getTime(gemm.node).value_or(0);
-  double merged =
-      predictGemmNs(rows, width, depth, elementBytes, evidence.device, rate);
+    if (std::optional<double> time = prof::getTime(gemm.node))
+      add(gemm, time);
+  double merged = predictGemmNs(rows, width, depth, elementBytes, device, rate);
   // The model gives the ratio; a measured time gives the scale.
   return isMeasured ? measured * (1 - merged / apart) : apart - merged;
 }
@@ -114,22 +116,19 @@ static void recommendSharedInputGemms(ArrayRef<GraphOp> graphs,
         same->current.script = mergeGemms(group);
       }
       same->places.push_back(group.getNodes());
-      same->savings.push_back(predictSavings(group, evidence));
+      same->savings.push_back(predictSavings(group, evidence.device));
     }
   for (Offered &offered : found) {
     keepApplicable(graphs, offered, offers);
     Recommendation &current = offered.current;
     if (current.places.empty())
       continue;
-    size_t count = current.places[0].size();
     current.name = kSharedInputGemms.name;
     current.finding = kSharedInputGemms.finding;
-    current.title =
-        (Twine(count) + " GEMMs of one input become one" +
-         (current.places.size() > 1
-              ? ", at " + std::to_string(current.places.size()) + " places"
-              : std::string()))
-            .str();
+    current.title = std::to_string(current.places[0].size()) +
+                    " GEMMs of one input become one";
+    if (size_t places = current.places.size(); places > 1)
+      current.title += ", at " + std::to_string(places) + " places";
     current.explanation =
         "Every product reads the same input, and each is too small to fill the "
         "device. With the weights side by side, one product reads the input "
