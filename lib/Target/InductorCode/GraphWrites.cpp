@@ -15,17 +15,28 @@ using namespace opprof::inductor;
 /// Longer chains of views are taken for copies.
 static constexpr unsigned kMaxViews = 64;
 
-/// By node: what its memory is, through views.
+static bool isWrite(const GraphNode &node) {
+  return node.op == GraphNode::Call && opFamily(node.target) == "copy_" &&
+         node.operands.size() == 2 && node.args.size() >= 2;
+}
+
+/// By node: what its memory is, through views, and writes through views, which
+/// give the view.
 static std::vector<uint32_t> findMemory(const GraphView &graph) {
   std::vector<uint32_t> memory(graph.nodes.size());
   std::vector<unsigned> depth(graph.nodes.size());
   for (uint32_t i = 0; i < memory.size(); ++i) {
     const GraphNode &node = graph.nodes[i];
-    bool isView = node.op == GraphNode::Call && !node.operands.empty() &&
-                  node.operands.front() < i && isViewTarget(node.target) &&
-                  depth[node.operands.front()] < kMaxViews;
-    memory[i] = isView ? memory[node.operands.front()] : i;
-    depth[i] = isView ? depth[node.operands.front()] + 1 : 0;
+    memory[i] = i;
+    if (node.op != GraphNode::Call || node.operands.empty() ||
+        node.operands.front() >= i)
+      continue;
+    uint32_t from = node.operands.front();
+    bool isView = isViewTarget(node.target) && depth[from] < kMaxViews;
+    if (!isView && !(isWrite(node) && memory[from] != from))
+      continue;
+    memory[i] = memory[from];
+    depth[i] = depth[from] + isView;
   }
   return memory;
 }
@@ -41,12 +52,8 @@ static DenseSet<uint32_t> findWrites(const GraphView &graph,
     lastUse[memory[output]] = memory.size();
   DenseSet<uint32_t> writes;
   for (uint32_t i = 0; i < memory.size(); ++i) {
-    const GraphNode &node = graph.nodes[i];
-    if (node.op != GraphNode::Call || opFamily(node.target) != "copy_" ||
-        node.operands.size() != 2 || node.args.size() < 2)
-      continue;
-    uint32_t to = node.operands.front();
-    if (memory[to] != to && lastUse.lookup(memory[to]) > i)
+    if (isWrite(graph.nodes[i]) && memory[i] != i &&
+        lastUse.lookup(memory[i]) > i)
       writes.insert(i);
   }
   return writes;
@@ -79,8 +86,11 @@ private:
 };
 } // namespace
 
-/// A view of what was written since is made once more.
+/// A view of what was written since is made once more. A write stands for all
+/// of the tensor, and what takes it takes the view.
 uint32_t WriteFollower::now(uint32_t node) {
+  while (writes.contains(node))
+    node = from.nodes[node].operands.front();
   if (memory[node] != node && known[node] != written.lookup(memory[node]))
     append(node);
   return current[node];

@@ -1755,4 +1755,74 @@ TEST(LaunchProof, MasksOfTheLeastNumberLeaveWhatTheyAreAddedTo) {
   EXPECT_EQ(program.nodes(0), "gt full full_1 where add sub exp exp_1");
   EXPECT_TRUE(program.isHigh(0));
 }
+
+// What a write gives is the view that it wrote through, not all of the tensor.
+TEST(LaunchProof, AWriteThroughAViewGivesThatView) {
+  auto program = [](const std::string &row, const std::string &factor) {
+    return Program(
+        cppKernel("k", "'const float*', 'float*'",
+                  "const float* in_ptr0, float* out_ptr0",
+                  loop("x0", 4) +
+                      "  auto tmp0 = in_ptr0[static_cast<int64_t>(" + row +
+                      " + x0)];\n"
+                      "  auto tmp1 = std::sin(tmp0);\n"
+                      "  auto tmp2 = static_cast<float>(" +
+                      factor +
+                      ");\n"
+                      "  auto tmp3 = float(tmp1 * tmp2);\n"
+                      "  auto tmp4 = std::exp(tmp3);\n"
+                      "  out_ptr0[static_cast<int64_t>(x0)] = tmp4;\n}\n") +
+            call("    x, = args\n"
+                 "    buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+                 "    k(x, buf0)\n"
+                 "    return (buf0, )\n"),
+        "    def forward(self, x: \"f32[2, 4]\"):\n"
+        "        sin: \"f32[2, 4]\" = torch.ops.aten.sin.default(x)\n"
+        "        row: \"f32[4]\" = torch.ops.aten.select.int(sin, 0, 1)\n"
+        "        mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(row, 0.5)\n"
+        "        copy_: \"f32[4]\" = torch.ops.aten.copy_.default(row, mul)\n"
+        "        exp: \"f32[4]\" = torch.ops.aten.exp.default(copy_)\n"
+        "        return (exp,)\n");
+  };
+  Program right = program("4L", "0.5");
+  EXPECT_EQ(right.nodes(0), "sin mul copy_ exp");
+  EXPECT_TRUE(right.isHigh(0));
+  EXPECT_FALSE(program("0L", "1.0").isHigh(0));
+}
+
+// A write to what a write gave is one to the same tensor.
+TEST(LaunchProof, AViewOfWhatAWriteGaveIsOneOfTheTensor) {
+  auto program = [](const std::string &factor) {
+    return Program(
+        cppKernel("k", "'const float*', 'float*'",
+                  "const float* in_ptr0, float* out_ptr0",
+                  "  auto tmp0 = in_ptr0[static_cast<int64_t>(4L)];\n"
+                  "  auto tmp1 = std::sin(tmp0);\n"
+                  "  auto tmp2 = static_cast<float>(" +
+                      factor +
+                      ");\n"
+                      "  auto tmp3 = float(tmp1 * tmp2);\n"
+                      "  auto tmp4 = std::exp(tmp3);\n"
+                      "  out_ptr0[static_cast<int64_t>(0L)] = tmp4;\n") +
+            call("    x, = args\n"
+                 "    buf0 = empty_strided_cpu((), (), torch.float32)\n"
+                 "    k(x, buf0)\n"
+                 "    return (buf0, )\n"),
+        "    def forward(self, x: \"f32[2, 4]\"):\n"
+        "        sin: \"f32[2, 4]\" = torch.ops.aten.sin.default(x)\n"
+        "        row: \"f32[4]\" = torch.ops.aten.select.int(sin, 0, 1)\n"
+        "        half: \"f32[4]\" = torch.ops.aten.mul.Tensor(row, 0.5)\n"
+        "        third: \"f32[4]\" = torch.ops.aten.mul.Tensor(row, 0.3)\n"
+        "        copy_: \"f32[4]\" = torch.ops.aten.copy_.default(row, half)\n"
+        "        copy__1: \"f32[4]\" = torch.ops.aten.copy_.default(copy_, "
+        "third)\n"
+        "        again: \"f32[4]\" = torch.ops.aten.select.int(sin, 0, 1)\n"
+        "        one: \"f32[]\" = torch.ops.aten.select.int(again, 0, 0)\n"
+        "        exp: \"f32[]\" = torch.ops.aten.exp.default(one)\n"
+        "        return (exp,)\n");
+  };
+  Program right = program("0.3");
+  EXPECT_TRUE(right.isHigh(0)) << right.nodes(0);
+  EXPECT_FALSE(program("0.5").isHigh(0));
+}
 } // namespace
