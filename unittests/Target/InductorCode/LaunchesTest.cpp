@@ -237,6 +237,17 @@ TEST(Launches, TwoBodiesOfOneNameAreNoHarm) {
   EXPECT_TRUE(map.launches.empty());
 }
 
+TEST(Launches, AWriteIntoANumberIsNoHarm) {
+  GraphView graph =
+      graphOf("    def forward(self, a: \"f32[4]\"):\n"
+              "        c = torch.ops.aten.copy_.default(1.0, 2.0)\n"
+              "        exp: \"f32[4]\" = torch.ops.aten.exp.default(a)\n"
+              "        return (exp, c)\n");
+  WrapperProgram program = programOf("def call(args):\n    return args\n");
+  LaunchMap map = buildLaunchMap({program, &graph, nullptr, "g"});
+  EXPECT_TRUE(map.launches.empty());
+}
+
 /// What PyTorch 2.4 wrote: no headers, signatures by number, a grid at the
 /// call.
 TEST(Launches, OlderForms) {
