@@ -7,6 +7,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 using namespace llvm;
 using namespace opprof;
@@ -71,8 +72,10 @@ public:
   GraphView run();
 
 private:
+  using Taken = function_ref<uint32_t(uint32_t)>;
+
   uint32_t now(uint32_t node);
-  json::Value withNow(const json::Value &value);
+  static json::Value withTaken(const json::Value &value, Taken taken);
   void append(uint32_t node);
 
   const GraphView &from;
@@ -96,19 +99,19 @@ uint32_t WriteFollower::now(uint32_t node) {
   return current[node];
 }
 
-json::Value WriteFollower::withNow(const json::Value &value) {
+json::Value WriteFollower::withTaken(const json::Value &value, Taken taken) {
   if (std::optional<uint32_t> node = getNodeArgument(value))
-    return makeNodeArgument(now(*node));
+    return makeNodeArgument(taken(*node));
   if (const json::Array *list = value.getAsArray()) {
     json::Array out;
     for (const json::Value &item : *list)
-      out.push_back(withNow(item));
+      out.push_back(withTaken(item, taken));
     return out;
   }
   if (const json::Object *object = value.getAsObject()) {
     json::Object out;
     for (const auto &[key, item] : *object)
-      out[key] = withNow(item);
+      out[key] = withTaken(item, taken);
     return out;
   }
   return value;
@@ -116,12 +119,19 @@ json::Value WriteFollower::withNow(const json::Value &value) {
 
 void WriteFollower::append(uint32_t node) {
   GraphNode copy = from.nodes[node];
+  bool isView = memory[node] != node && !isWrite(copy);
+  // What a view takes besides are sizes, which no write changes: views made
+  // once more for those would be as deep as such chains are long.
+  auto taken = [&](uint32_t operand) {
+    bool isSize = isView && operand != from.nodes[node].operands.front();
+    return isSize ? current[operand] : now(operand);
+  };
   for (uint32_t &operand : copy.operands)
-    operand = now(operand);
+    operand = taken(operand);
   for (json::Value &value : copy.args)
-    value = withNow(value);
+    value = withTaken(value, taken);
   for (auto &[key, value] : copy.kwargs)
-    value = withNow(value);
+    value = withTaken(value, taken);
   known[node] = written.lookup(memory[node]);
   current[node] = to.nodes.size();
   to.nodes.push_back(std::move(copy));
@@ -142,7 +152,8 @@ GraphView WriteFollower::run() {
   for (uint32_t output : from.outputs)
     to.outputs.push_back(now(output));
   for (const json::Value &value : from.outputArgs)
-    to.outputArgs.push_back(withNow(value));
+    to.outputArgs.push_back(
+        withTaken(value, [&](uint32_t node) { return now(node); }));
   for (const GraphView &body : from.subgraphs)
     to.subgraphs.push_back(followWrites(body).value_or(body));
   to.reindex();
