@@ -493,7 +493,7 @@ std::optional<Place> GraphRunner::shownPlace(uint32_t at, uint32_t operand,
     double second = numberOf(get(node, 3, "dim2")).value_or(1);
     first += first < 0 ? rank : 0;
     second += second < 0 ? rank : 0;
-    if (place.size() + 1 != rank || first == second)
+    if (rank < 2 || place.size() + 1 != rank || first == second)
       return std::nullopt;
     // It is the last dimension of what is shown.
     auto others = place.begin();

@@ -1825,4 +1825,27 @@ TEST(LaunchProof, AViewOfWhatAWriteGaveIsOneOfTheTensor) {
   EXPECT_TRUE(right.isHigh(0)) << right.nodes(0);
   EXPECT_FALSE(program("0.5").isHigh(0));
 }
+
+// A type that says otherwise does not give a vector a diagonal, from which
+// there would be another way to what the kernel computes.
+TEST(LaunchProof, AVectorHasNoDiagonal) {
+  Program program(
+      cppKernel("k", "'const float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0",
+                "  auto tmp0 = in_ptr0[static_cast<int64_t>(1L)];\n"
+                "  auto tmp1 = std::exp(tmp0);\n"
+                "  out_ptr0[static_cast<int64_t>(0L)] = tmp1;\n") +
+          call("    x, = args\n"
+               "    buf0 = empty_strided_cpu((), (), torch.float32)\n"
+               "    k(x, buf0)\n"
+               "    return (buf0, )\n"),
+      "    def forward(self, x: \"f32[4]\"):\n"
+      "        diagonal: \"f32[]\" = torch.ops.aten.diagonal.default(x, -1)\n"
+      "        exp: \"f32[]\" = torch.ops.aten.exp.default(diagonal)\n"
+      "        one: \"f32[]\" = torch.ops.aten.select.int(x, 0, 1)\n"
+      "        exp_1: \"f32[]\" = torch.ops.aten.exp.default(one)\n"
+      "        return (exp, exp_1)\n");
+  EXPECT_EQ(program.nodes(0), "exp_1");
+  EXPECT_TRUE(program.isHigh(0));
+}
 } // namespace
