@@ -5,7 +5,6 @@
 #include "GraphWrites.h"
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -42,20 +41,25 @@ static std::vector<uint32_t> findMemory(const GraphView &graph) {
   return memory;
 }
 
-/// The nodes that write a part of what is taken again later.
-static DenseSet<uint32_t> findWrites(const GraphView &graph,
-                                     ArrayRef<uint32_t> memory) {
+/// The nodes that write a part of what is taken again later, with the view that
+/// each gives.
+static DenseMap<uint32_t, uint32_t> findWrites(const GraphView &graph,
+                                               ArrayRef<uint32_t> memory) {
   DenseMap<uint32_t, uint32_t> lastUse;
   for (uint32_t i = 0; i < memory.size(); ++i)
     for (uint32_t operand : graph.nodes[i].operands)
       lastUse[memory[operand]] = i;
   for (uint32_t output : graph.outputs)
     lastUse[memory[output]] = memory.size();
-  DenseSet<uint32_t> writes;
+  DenseMap<uint32_t, uint32_t> writes;
   for (uint32_t i = 0; i < memory.size(); ++i) {
-    if (isWrite(graph.nodes[i]) && memory[i] != i &&
-        lastUse.lookup(memory[i]) > i)
-      writes.insert(i);
+    if (!isWrite(graph.nodes[i]) || memory[i] == i ||
+        lastUse.lookup(memory[i]) <= i)
+      continue;
+    uint32_t to = graph.nodes[i].operands.front();
+    if (auto before = writes.find(to); before != writes.end())
+      to = before->second;
+    writes.try_emplace(i, to);
   }
   return writes;
 }
@@ -80,7 +84,7 @@ private:
 
   const GraphView &from;
   std::vector<uint32_t> memory;
-  DenseSet<uint32_t> writes;
+  DenseMap<uint32_t, uint32_t> writes;
   GraphView to;
   /// By node of `from`: the node that it is now.
   DenseMap<uint32_t, uint32_t> current;
@@ -92,8 +96,8 @@ private:
 /// A view of what was written since is made once more. A write stands for all
 /// of the tensor, and what takes it takes the view.
 uint32_t WriteFollower::now(uint32_t node) {
-  while (writes.contains(node))
-    node = from.nodes[node].operands.front();
+  if (auto write = writes.find(node); write != writes.end())
+    node = write->second;
   if (memory[node] != node && known[node] != written.lookup(memory[node]))
     append(node);
   return current[node];
