@@ -499,7 +499,7 @@ std::optional<Place> GraphRunner::shownPlace(uint32_t at, uint32_t operand,
     if (rank < 2 || place.size() + 1 != rank || first == second)
       return std::nullopt;
     // It is the last dimension of what is shown.
-    auto others = place.begin();
+    const auto *others = place.begin();
     for (size_t dim = 0; dim < rank; ++dim) {
       if (dim == first)
         inner[dim] = place.back() + std::max(-offset, 0.0);
