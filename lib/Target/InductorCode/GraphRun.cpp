@@ -170,6 +170,11 @@ static Place placeAt(double offset, ArrayRef<double> shape) {
   return out;
 }
 
+/// Whether it is that of an element, and not between elements.
+static bool isWholePlace(ArrayRef<double> place) {
+  return all_of(place, [](double at) { return at == std::floor(at); });
+}
+
 //===----------------------------------------------------------------------===//
 // Nodes
 //===----------------------------------------------------------------------===//
@@ -197,9 +202,7 @@ std::optional<double> GraphRunner::offsetIn(uint32_t node,
   std::optional<Place> shape = shapeOf(node);
   if (!shape || shape->size() != place.size())
     return std::nullopt;
-  bool isElement =
-      all_of(place, [](double at) { return at == std::floor(at); });
-  if (isElement || !layouts)
+  if (isWholePlace(place) || !layouts)
     return offsetAt(place, *shape);
   auto it = layouts->find(graph.twin[node]);
   if (it == layouts->end())
@@ -493,10 +496,10 @@ std::optional<Place> GraphRunner::shownPlace(uint32_t at, uint32_t operand,
     double second = numberOf(get(node, 3, "dim2")).value_or(1);
     first += first < 0 ? rank : 0;
     second += second < 0 ? rank : 0;
-    if (place.size() + 1 != rank || first == second)
+    if (rank < 2 || place.size() + 1 != rank || first == second)
       return std::nullopt;
     // It is the last dimension of what is shown.
-    auto others = place.begin();
+    const auto *others = place.begin();
     for (size_t dim = 0; dim < rank; ++dim) {
       if (dim == first)
         inner[dim] = place.back() + std::max(-offset, 0.0);
@@ -535,49 +538,69 @@ std::optional<Place> GraphRunner::shownPlace(uint32_t at, uint32_t operand,
   return std::nullopt;
 }
 
+std::optional<GraphRunner::PlaceInView>
+GraphRunner::findInView(uint32_t view, uint32_t operand,
+                        const Place &place) const {
+  std::optional<Place> from = shapeOf(operand), sizes = shapeOf(view);
+  if (!from || !sizes || from->size() != place.size())
+    return std::nullopt;
+  // These keep the order of elements. Steps between those that they show there
+  // may be none, where a permuted tensor is shown in one dimension.
+  if (isReshape(graph.family[view]))
+    return PlaceInView{placeAt(offsetAt(place, *from), *sizes), true};
+  auto offsetOf = [&](const Place &inner) -> std::optional<double> {
+    std::optional<Place> shown = shownPlace(view, operand, inner);
+    return shown ? std::optional(offsetAt(*shown, *from)) : std::nullopt;
+  };
+  std::optional<double> start = offsetOf(Place(sizes->size(), 0.0));
+  if (!start)
+    return std::nullopt;
+  SmallVector<int64_t, 4> counts, steps;
+  for (auto [dim, size] : enumerate(*sizes)) {
+    if (size == 0)
+      return PlaceInView();
+    Place next(sizes->size(), 0.0);
+    next[dim] = size > 1;
+    std::optional<double> offset = offsetOf(next);
+    if (!offset)
+      return std::nullopt;
+    counts.push_back(size);
+    steps.push_back(*offset - *start);
+  }
+  double offset = offsetAt(place, *from);
+  std::optional<Place> inner =
+      offset < *start ? std::nullopt : placeIn(counts, steps, offset - *start);
+  if (!inner || !isWholePlace(*inner))
+    return PlaceInView();
+  if (shownPlace(view, operand, *inner) != place)
+    return std::nullopt;
+  return PlaceInView{std::move(*inner), true};
+}
+
 /// What a write through a view leaves of all that the view is of (see
 /// followWrites): what was written, where the view shows the place.
 AbstractValue GraphRunner::evaluateWritten(uint32_t at, uint32_t view,
                                            uint32_t source,
                                            const Place &place) {
   uint32_t whole = graph.root[view];
-  std::optional<Place> shape = shapeOf(whole), sizes = shapeOf(view);
-  if (!shape || !sizes || shapeOf(at) != shape)
-    return AbstractValue::unknown();
-  auto offsetOf = [&](Place inner) -> std::optional<double> {
-    for (uint32_t shown = view; shown != whole;) {
-      uint32_t operand = graph[shown].operands.front();
-      std::optional<Place> next = shownPlace(shown, operand, inner);
-      if (!next)
-        return std::nullopt;
-      inner = std::move(*next);
-      shown = operand;
-    }
-    return offsetAt(inner, *shape);
-  };
-  std::optional<double> start = offsetOf(Place(sizes->size(), 0.0));
-  if (!start)
-    return AbstractValue::unknown();
-  SmallVector<int64_t, 4> counts, steps;
-  for (auto [dim, size] : enumerate(*sizes)) {
-    Place next(sizes->size(), 0.0);
-    next[dim] = size > 1;
-    std::optional<double> offset = offsetOf(next);
-    if (!offset)
-      return AbstractValue::unknown();
-    counts.push_back(size);
-    steps.push_back(*offset - *start);
-  }
-  double offset = offsetAt(place, *shape);
+  std::optional<Place> shape = shapeOf(whole);
   // Between elements, as where data gives the place, it may be either.
-  if (offset != std::floor(offset))
+  if (!shape || shapeOf(at) != shape || !isWholePlace(place))
     return AbstractValue::unknown();
-  std::optional<Place> inner =
-      offset < *start ? std::nullopt : placeIn(counts, steps, offset - *start);
-  if (!inner)
-    return evaluate(whole, place);
-  return offsetOf(*inner) == offset ? evaluateBroadcast(source, *inner)
-                                    : AbstractValue::unknown();
+  SmallVector<uint32_t> views = {view};
+  while (graph[views.back()].operands.front() != whole)
+    views.push_back(graph[views.back()].operands.front());
+  Place inner = place;
+  for (uint32_t shown : reverse(views)) {
+    std::optional<PlaceInView> found =
+        findInView(shown, graph[shown].operands.front(), inner);
+    if (!found)
+      return AbstractValue::unknown();
+    if (!found->isInside)
+      return evaluate(whole, place);
+    inner = std::move(found->place);
+  }
+  return evaluateBroadcast(source, inner);
 }
 
 /// What is made from nothing.

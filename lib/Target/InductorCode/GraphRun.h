@@ -75,6 +75,14 @@ private:
   /// that is not known.
   std::optional<Place> shownPlace(uint32_t node, uint32_t operand,
                                   const Place &place) const;
+  /// Where a view shows an element of what it is of, if it does.
+  struct PlaceInView {
+    Place place;
+    bool isInside = false;
+  };
+  /// None where that is not known.
+  std::optional<PlaceInView> findInView(uint32_t view, uint32_t operand,
+                                        const Place &place) const;
   AbstractValue evaluateWritten(uint32_t node, uint32_t view, uint32_t source,
                                 const Place &place);
   std::optional<AbstractValue> evaluatePart(uint32_t node, const Place &place);

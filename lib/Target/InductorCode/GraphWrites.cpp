@@ -5,8 +5,8 @@
 #include "GraphWrites.h"
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 using namespace llvm;
 using namespace opprof;
@@ -15,39 +15,51 @@ using namespace opprof::inductor;
 /// Longer chains of views are taken for copies.
 static constexpr unsigned kMaxViews = 64;
 
-/// By node: what its memory is, through views.
+static bool isWrite(const GraphNode &node) {
+  return node.op == GraphNode::Call && opFamily(node.target) == "copy_" &&
+         node.operands.size() == 2 && node.args.size() >= 2;
+}
+
+/// By node: what its memory is, through views, and writes through views, which
+/// give the view.
 static std::vector<uint32_t> findMemory(const GraphView &graph) {
   std::vector<uint32_t> memory(graph.nodes.size());
   std::vector<unsigned> depth(graph.nodes.size());
   for (uint32_t i = 0; i < memory.size(); ++i) {
     const GraphNode &node = graph.nodes[i];
-    bool isView = node.op == GraphNode::Call && !node.operands.empty() &&
-                  node.operands.front() < i && isViewTarget(node.target) &&
-                  depth[node.operands.front()] < kMaxViews;
-    memory[i] = isView ? memory[node.operands.front()] : i;
-    depth[i] = isView ? depth[node.operands.front()] + 1 : 0;
+    memory[i] = i;
+    if (node.op != GraphNode::Call || node.operands.empty() ||
+        node.operands.front() >= i)
+      continue;
+    uint32_t from = node.operands.front();
+    bool isView = isViewTarget(node.target) && depth[from] < kMaxViews;
+    if (!isView && !(isWrite(node) && memory[from] != from))
+      continue;
+    memory[i] = memory[from];
+    depth[i] = depth[from] + isView;
   }
   return memory;
 }
 
-/// The nodes that write a part of what is taken again later.
-static DenseSet<uint32_t> findWrites(const GraphView &graph,
-                                     ArrayRef<uint32_t> memory) {
+/// The nodes that write a part of what is taken again later, with the view that
+/// each gives.
+static DenseMap<uint32_t, uint32_t> findWrites(const GraphView &graph,
+                                               ArrayRef<uint32_t> memory) {
   DenseMap<uint32_t, uint32_t> lastUse;
   for (uint32_t i = 0; i < memory.size(); ++i)
     for (uint32_t operand : graph.nodes[i].operands)
       lastUse[memory[operand]] = i;
   for (uint32_t output : graph.outputs)
     lastUse[memory[output]] = memory.size();
-  DenseSet<uint32_t> writes;
+  DenseMap<uint32_t, uint32_t> writes;
   for (uint32_t i = 0; i < memory.size(); ++i) {
-    const GraphNode &node = graph.nodes[i];
-    if (node.op != GraphNode::Call || opFamily(node.target) != "copy_" ||
-        node.operands.size() != 2 || node.args.size() < 2)
+    if (!isWrite(graph.nodes[i]) || memory[i] == i ||
+        lastUse.lookup(memory[i]) <= i)
       continue;
-    uint32_t to = node.operands.front();
-    if (memory[to] != to && lastUse.lookup(memory[to]) > i)
-      writes.insert(i);
+    uint32_t to = graph.nodes[i].operands.front();
+    if (auto before = writes.find(to); before != writes.end())
+      to = before->second;
+    writes.try_emplace(i, to);
   }
   return writes;
 }
@@ -64,13 +76,15 @@ public:
   GraphView run();
 
 private:
+  using Taken = function_ref<uint32_t(uint32_t)>;
+
   uint32_t now(uint32_t node);
-  json::Value withNow(const json::Value &value);
+  static json::Value withTaken(const json::Value &value, Taken taken);
   void append(uint32_t node);
 
   const GraphView &from;
   std::vector<uint32_t> memory;
-  DenseSet<uint32_t> writes;
+  DenseMap<uint32_t, uint32_t> writes;
   GraphView to;
   /// By node of `from`: the node that it is now.
   DenseMap<uint32_t, uint32_t> current;
@@ -79,26 +93,29 @@ private:
 };
 } // namespace
 
-/// A view of what was written since is made once more.
+/// A view of what was written since is made once more. A write stands for all
+/// of the tensor, and what takes it takes the view.
 uint32_t WriteFollower::now(uint32_t node) {
+  if (auto write = writes.find(node); write != writes.end())
+    node = write->second;
   if (memory[node] != node && known[node] != written.lookup(memory[node]))
     append(node);
   return current[node];
 }
 
-json::Value WriteFollower::withNow(const json::Value &value) {
+json::Value WriteFollower::withTaken(const json::Value &value, Taken taken) {
   if (std::optional<uint32_t> node = getNodeArgument(value))
-    return makeNodeArgument(now(*node));
+    return makeNodeArgument(taken(*node));
   if (const json::Array *list = value.getAsArray()) {
     json::Array out;
     for (const json::Value &item : *list)
-      out.push_back(withNow(item));
+      out.push_back(withTaken(item, taken));
     return out;
   }
   if (const json::Object *object = value.getAsObject()) {
     json::Object out;
     for (const auto &[key, item] : *object)
-      out[key] = withNow(item);
+      out[key] = withTaken(item, taken);
     return out;
   }
   return value;
@@ -106,12 +123,19 @@ json::Value WriteFollower::withNow(const json::Value &value) {
 
 void WriteFollower::append(uint32_t node) {
   GraphNode copy = from.nodes[node];
+  bool isView = memory[node] != node && !isWrite(copy);
+  // What a view takes besides are sizes, which no write changes: views made
+  // once more for those would be as deep as such chains are long.
+  auto taken = [&](uint32_t operand) {
+    bool isSize = isView && operand != from.nodes[node].operands.front();
+    return isSize ? current[operand] : now(operand);
+  };
   for (uint32_t &operand : copy.operands)
-    operand = now(operand);
+    operand = taken(operand);
   for (json::Value &value : copy.args)
-    value = withNow(value);
+    value = withTaken(value, taken);
   for (auto &[key, value] : copy.kwargs)
-    value = withNow(value);
+    value = withTaken(value, taken);
   known[node] = written.lookup(memory[node]);
   current[node] = to.nodes.size();
   to.nodes.push_back(std::move(copy));
@@ -132,7 +156,8 @@ GraphView WriteFollower::run() {
   for (uint32_t output : from.outputs)
     to.outputs.push_back(now(output));
   for (const json::Value &value : from.outputArgs)
-    to.outputArgs.push_back(withNow(value));
+    to.outputArgs.push_back(
+        withTaken(value, [&](uint32_t node) { return now(node); }));
   for (const GraphView &body : from.subgraphs)
     to.subgraphs.push_back(followWrites(body).value_or(body));
   to.reindex();

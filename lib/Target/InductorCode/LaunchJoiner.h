@@ -103,7 +103,7 @@ struct IndexedGraph {
         this->view[i] = isView || root[i] != i;
         // What is written through a view, as a value (see followWrites).
         bool isWritten =
-            opFamily(node.target) == "copy_" &&
+            opFamily(node.target) == "copy_" && !node.operands.empty() &&
             this->view[node.operands.front()] &&
             (!users[i].empty() || llvm::is_contained(graph->outputs, i));
         fusible[i] = isFusible(node) || isWritten;

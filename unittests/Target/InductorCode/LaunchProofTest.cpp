@@ -1755,4 +1755,244 @@ TEST(LaunchProof, MasksOfTheLeastNumberLeaveWhatTheyAreAddedTo) {
   EXPECT_EQ(program.nodes(0), "gt full full_1 where add sub exp exp_1");
   EXPECT_TRUE(program.isHigh(0));
 }
+
+// What a write gives is the view that it wrote through, not all of the tensor.
+TEST(LaunchProof, AWriteThroughAViewGivesThatView) {
+  auto program = [](const std::string &row, const std::string &factor) {
+    return Program(
+        cppKernel("k", "'const float*', 'float*'",
+                  "const float* in_ptr0, float* out_ptr0",
+                  loop("x0", 4) +
+                      "  auto tmp0 = in_ptr0[static_cast<int64_t>(" + row +
+                      " + x0)];\n"
+                      "  auto tmp1 = std::sin(tmp0);\n"
+                      "  auto tmp2 = static_cast<float>(" +
+                      factor +
+                      ");\n"
+                      "  auto tmp3 = float(tmp1 * tmp2);\n"
+                      "  auto tmp4 = std::exp(tmp3);\n"
+                      "  out_ptr0[static_cast<int64_t>(x0)] = tmp4;\n}\n") +
+            call("    x, = args\n"
+                 "    buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+                 "    k(x, buf0)\n"
+                 "    return (buf0, )\n"),
+        "    def forward(self, x: \"f32[2, 4]\"):\n"
+        "        sin: \"f32[2, 4]\" = torch.ops.aten.sin.default(x)\n"
+        "        row: \"f32[4]\" = torch.ops.aten.select.int(sin, 0, 1)\n"
+        "        mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(row, 0.5)\n"
+        "        copy_: \"f32[4]\" = torch.ops.aten.copy_.default(row, mul)\n"
+        "        exp: \"f32[4]\" = torch.ops.aten.exp.default(copy_)\n"
+        "        return (exp,)\n");
+  };
+  Program right = program("4L", "0.5");
+  EXPECT_EQ(right.nodes(0), "sin mul copy_ exp");
+  EXPECT_TRUE(right.isHigh(0));
+  EXPECT_FALSE(program("0L", "1.0").isHigh(0));
+}
+
+// A write to what a write gave is one to the same tensor.
+TEST(LaunchProof, AViewOfWhatAWriteGaveIsOneOfTheTensor) {
+  auto program = [](const std::string &factor) {
+    return Program(
+        cppKernel("k", "'const float*', 'float*'",
+                  "const float* in_ptr0, float* out_ptr0",
+                  "  auto tmp0 = in_ptr0[static_cast<int64_t>(4L)];\n"
+                  "  auto tmp1 = std::sin(tmp0);\n"
+                  "  auto tmp2 = static_cast<float>(" +
+                      factor +
+                      ");\n"
+                      "  auto tmp3 = float(tmp1 * tmp2);\n"
+                      "  auto tmp4 = std::exp(tmp3);\n"
+                      "  out_ptr0[static_cast<int64_t>(0L)] = tmp4;\n") +
+            call("    x, = args\n"
+                 "    buf0 = empty_strided_cpu((), (), torch.float32)\n"
+                 "    k(x, buf0)\n"
+                 "    return (buf0, )\n"),
+        "    def forward(self, x: \"f32[2, 4]\"):\n"
+        "        sin: \"f32[2, 4]\" = torch.ops.aten.sin.default(x)\n"
+        "        row: \"f32[4]\" = torch.ops.aten.select.int(sin, 0, 1)\n"
+        "        half: \"f32[4]\" = torch.ops.aten.mul.Tensor(row, 0.5)\n"
+        "        third: \"f32[4]\" = torch.ops.aten.mul.Tensor(row, 0.3)\n"
+        "        copy_: \"f32[4]\" = torch.ops.aten.copy_.default(row, half)\n"
+        "        copy__1: \"f32[4]\" = torch.ops.aten.copy_.default(copy_, "
+        "third)\n"
+        "        again: \"f32[4]\" = torch.ops.aten.select.int(sin, 0, 1)\n"
+        "        one: \"f32[]\" = torch.ops.aten.select.int(again, 0, 0)\n"
+        "        exp: \"f32[]\" = torch.ops.aten.exp.default(one)\n"
+        "        return (exp,)\n");
+  };
+  Program right = program("0.3");
+  EXPECT_TRUE(right.isHigh(0)) << right.nodes(0);
+  EXPECT_FALSE(program("0.5").isHigh(0));
+}
+
+// Element 1 of a matrix is not on its diagonal, whatever lies a fifth along it.
+TEST(LaunchProof, WhatIsBesideAWriteIsWhatItWas) {
+  Program program(
+      cppKernel("k", "'const float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0",
+                "  auto tmp0 = in_ptr0[static_cast<int64_t>(1L)];\n"
+                "  auto tmp1 = std::sin(tmp0);\n"
+                "  auto tmp2 = std::exp(tmp1);\n"
+                "  out_ptr0[static_cast<int64_t>(0L)] = tmp2;\n") +
+          call("    x, = args\n"
+               "    buf0 = empty_strided_cpu((), (), torch.float32)\n"
+               "    k(x, buf0)\n"
+               "    return (buf0, )\n"),
+      "    def forward(self, x: \"f32[4, 4]\"):\n"
+      "        sin: \"f32[4, 4]\" = torch.ops.aten.sin.default(x)\n"
+      "        diagonal: \"f32[4]\" = torch.ops.aten.diagonal.default(sin)\n"
+      "        mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(diagonal, 0.5)\n"
+      "        copy_: \"f32[4]\" = torch.ops.aten.copy_.default(diagonal, "
+      "mul)\n"
+      "        row: \"f32[4]\" = torch.ops.aten.select.int(sin, 0, 0)\n"
+      "        one: \"f32[]\" = torch.ops.aten.select.int(row, 0, 1)\n"
+      "        exp: \"f32[]\" = torch.ops.aten.exp.default(one)\n"
+      "        return (exp,)\n");
+  EXPECT_TRUE(program.isHigh(0)) << program.nodes(0);
+}
+
+// In the order of the tensor's elements those that the view shows stand at no
+// equal steps: 4, 1, 5.
+TEST(LaunchProof, AWriteThroughAViewOfAnotherOrderIsFollowed) {
+  auto program = [](bool isWritten) {
+    return Program(
+        cppKernel(
+            "k", "'const float*', 'float*'",
+            "const float* in_ptr0, float* out_ptr0",
+            std::string("  auto tmp0 = in_ptr0[static_cast<int64_t>(2L)];\n"
+                        "  auto tmp1 = std::sin(tmp0);\n"
+                        "  auto tmp2 = static_cast<float>(") +
+                (isWritten ? "0.5" : "1.0") +
+                ");\n"
+                "  auto tmp3 = float(tmp1 * tmp2);\n"
+                "  auto tmp4 = std::exp(tmp3);\n"
+                "  out_ptr0[static_cast<int64_t>(0L)] = tmp4;\n") +
+            call("    x, = args\n"
+                 "    buf0 = empty_strided_cpu((), (), torch.float32)\n"
+                 "    k(x, buf0)\n"
+                 "    return (buf0, )\n"),
+        "    def forward(self, x: \"f32[2, 4][1, 2]cpu\"):\n"
+        "        sin: \"f32[2, 4][1, 2]cpu\" = torch.ops.aten.sin.default(x)\n"
+        "        permute: \"f32[4, 2][2, 1]cpu\" = "
+        "torch.ops.aten.permute.default(sin, [1, 0])\n"
+        "        flat: \"f32[8][1]cpu\" = "
+        "torch.ops.aten.view.default(permute, [8])\n"
+        "        part: \"f32[3][1]cpu\" = "
+        "torch.ops.aten.slice.Tensor(flat, 0, 1, 4)\n"
+        "        mul: \"f32[3][1]cpu\" = torch.ops.aten.mul.Tensor(part, 0.5)\n"
+        "        copy_: \"f32[3][1]cpu\" = "
+        "torch.ops.aten.copy_.default(part, mul)\n"
+        "        row: \"f32[4][2]cpu\" = torch.ops.aten.select.int(sin, 0, 0)\n"
+        "        one: \"f32[][]cpu\" = torch.ops.aten.select.int(row, 0, 1)\n"
+        "        exp: \"f32[][]cpu\" = torch.ops.aten.exp.default(one)\n"
+        "        return (exp,)\n");
+  };
+  Program right = program(true);
+  EXPECT_TRUE(right.isHigh(0)) << right.nodes(0);
+  EXPECT_FALSE(program(false).isHigh(0));
+}
+
+// A type that says otherwise does not give a vector a diagonal, from which
+// there would be another way to what the kernel computes.
+TEST(LaunchProof, AVectorHasNoDiagonal) {
+  Program program(
+      cppKernel("k", "'const float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0",
+                "  auto tmp0 = in_ptr0[static_cast<int64_t>(1L)];\n"
+                "  auto tmp1 = std::exp(tmp0);\n"
+                "  out_ptr0[static_cast<int64_t>(0L)] = tmp1;\n") +
+          call("    x, = args\n"
+               "    buf0 = empty_strided_cpu((), (), torch.float32)\n"
+               "    k(x, buf0)\n"
+               "    return (buf0, )\n"),
+      "    def forward(self, x: \"f32[4]\"):\n"
+      "        diagonal: \"f32[]\" = torch.ops.aten.diagonal.default(x, -1)\n"
+      "        exp: \"f32[]\" = torch.ops.aten.exp.default(diagonal)\n"
+      "        one: \"f32[]\" = torch.ops.aten.select.int(x, 0, 1)\n"
+      "        exp_1: \"f32[]\" = torch.ops.aten.exp.default(one)\n"
+      "        return (exp, exp_1)\n");
+  EXPECT_EQ(program.nodes(0), "exp_1");
+  EXPECT_TRUE(program.isHigh(0));
+}
+
+// Nothing of a tensor is what an empty part of it shows.
+TEST(LaunchProof, AWriteThroughAnEmptyViewWritesNothing) {
+  Program program(
+      cppKernel("k", "'const float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0",
+                loop("x0", 4) +
+                    "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+                    "  auto tmp1 = std::sin(tmp0);\n"
+                    "  auto tmp2 = std::exp(tmp1);\n"
+                    "  out_ptr0[static_cast<int64_t>(x0)] = tmp2;\n}\n") +
+          call("    x, = args\n"
+               "    buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    k(x, buf0)\n"
+               "    return (buf0, )\n"),
+      "    def forward(self, x: \"f32[4]\"):\n"
+      "        sin: \"f32[4]\" = torch.ops.aten.sin.default(x)\n"
+      "        part: \"f32[0]\" = torch.ops.aten.slice.Tensor(sin, 0, 0, 0)\n"
+      "        mul: \"f32[0]\" = torch.ops.aten.mul.Tensor(part, 0.5)\n"
+      "        copy_: \"f32[0]\" = torch.ops.aten.copy_.default(part, mul)\n"
+      "        exp: \"f32[4]\" = torch.ops.aten.exp.default(sin)\n"
+      "        return (exp,)\n");
+  EXPECT_TRUE(program.isHigh(0)) << program.nodes(0);
+}
+
+// Only the innermost body writes: those around it are as they were.
+TEST(LaunchProof, WritesInABodyOfABodyAreFollowed) {
+  auto program = [](const std::string &factor) {
+    return Program(
+        cppKernel("k", "'const float*', 'float*'",
+                  "const float* in_ptr0, float* out_ptr0",
+                  "  auto tmp0 = in_ptr0[static_cast<int64_t>(0L)];\n"
+                  "  auto tmp1 = std::sin(tmp0);\n"
+                  "  auto tmp2 = static_cast<float>(" +
+                      factor +
+                      ");\n"
+                      "  auto tmp3 = float(tmp1 * tmp2);\n"
+                      "  auto tmp4 = std::exp(tmp3);\n"
+                      "  out_ptr0[static_cast<int64_t>(0L)] = tmp4;\n") +
+            "def true_graph_0_true_graph_0(args):\n"
+            "    true_graph_0_true_graph_0_a, = args\n"
+            "    buf0 = empty_strided_cpu((), (), torch.float32)\n"
+            "    k(true_graph_0_true_graph_0_a, buf0)\n"
+            "    return (buf0, )\n"
+            "def true_graph_0(args):\n"
+            "    true_graph_0_a, = args\n"
+            "    true_graph_0_true_graph_0_args = [true_graph_0_a]\n"
+            "    (buf1,) = "
+            "true_graph_0_true_graph_0(true_graph_0_true_graph_0_args)\n"
+            "    return (buf1, )\n" +
+            call("    x, = args\n"
+                 "    true_graph_0_args = [x]\n"
+                 "    (buf2,) = true_graph_0(true_graph_0_args)\n"
+                 "    return (buf2, )\n"),
+        "    def forward(self, x: \"f32[4]\"):\n"
+        "        t = self.true_graph_0\n"
+        "        cond = torch.ops.higher_order.cond(True, t, t, (x,))\n"
+        "        z: \"f32[]\" = cond[0]\n"
+        "        return (z,)\n"
+        "    class true_graph_0(torch.nn.Module):\n"
+        "        def forward(self, a: \"f32[4]\"):\n"
+        "            t = self.true_graph_0\n"
+        "            cond = torch.ops.higher_order.cond(True, t, t, (a,))\n"
+        "            y: \"f32[]\" = cond[0]\n"
+        "            return (y,)\n"
+        "        class true_graph_0(torch.nn.Module):\n"
+        "            def forward(self, a: \"f32[4]\"):\n"
+        "                sin: \"f32[4]\" = torch.ops.aten.sin.default(a)\n"
+        "                one: \"f32[]\" = torch.ops.aten.select.int(sin, 0, "
+        "0)\n"
+        "                mul: \"f32[]\" = torch.ops.aten.mul.Tensor(one, 0.5)\n"
+        "                copy_: \"f32[]\" = torch.ops.aten.copy_.default(one, "
+        "mul)\n"
+        "                exp: \"f32[]\" = torch.ops.aten.exp.default(one)\n"
+        "                return (exp,)\n");
+  };
+  Program right = program("0.5");
+  EXPECT_TRUE(right.isHigh(0)) << right.nodes(0);
+  EXPECT_FALSE(program("1.0").isHigh(0));
+}
 } // namespace

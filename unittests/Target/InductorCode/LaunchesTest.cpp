@@ -237,6 +237,46 @@ TEST(Launches, TwoBodiesOfOneNameAreNoHarm) {
   EXPECT_TRUE(map.launches.empty());
 }
 
+TEST(Launches, AWriteIntoANumberIsNoHarm) {
+  GraphView graph =
+      graphOf("    def forward(self, a: \"f32[4]\"):\n"
+              "        c = torch.ops.aten.copy_.default(1.0, 2.0)\n"
+              "        exp: \"f32[4]\" = torch.ops.aten.exp.default(a)\n"
+              "        return (exp, c)\n");
+  WrapperProgram program = programOf("def call(args):\n    return args\n");
+  LaunchMap map = buildLaunchMap({program, &graph, nullptr, "g"});
+  EXPECT_TRUE(map.launches.empty());
+}
+
+/// Each view takes the one before it for a size, and each tensor is written
+/// later: no chain of views is as long as the stack is deep.
+TEST(Launches, LongChainsOfSizesAreNoHarm) {
+  constexpr int kLinks = 20'000;
+  std::string body = "    def forward(self, a: \"f32[4]\"):\n"
+                     "        v0 = torch.ops.aten.sin.default(a)\n";
+  for (int i = 1; i <= kLinks; ++i) {
+    std::string at = std::to_string(i);
+    body += "        s" + at + " = torch.ops.aten.sin.default(a)\n        v" +
+            at + " = torch.ops.aten.view.default(s" + at + ", [4, v" +
+            std::to_string(i - 1) + "])\n";
+  }
+  for (int i = 1; i <= kLinks; ++i) {
+    std::string at = std::to_string(i);
+    body += "        u" + at + " = torch.ops.aten.view.default(s" + at +
+            ", [4])\n        c" + at + " = torch.ops.aten.copy_.default(u" +
+            at + ", a)\n";
+  }
+  body += "        exp = torch.ops.aten.exp.default(v" +
+          std::to_string(kLinks) + ")\n        return (exp, ";
+  for (int i = 1; i <= kLinks; ++i)
+    body += "s" + std::to_string(i) + ", ";
+  body += ")\n";
+  GraphView graph = graphOf(body);
+  WrapperProgram program = programOf("def call(args):\n    return args\n");
+  LaunchMap map = buildLaunchMap({program, &graph, nullptr, "g"});
+  EXPECT_TRUE(map.launches.empty());
+}
+
 /// What PyTorch 2.4 wrote: no headers, signatures by number, a grid at the
 /// call.
 TEST(Launches, OlderForms) {
