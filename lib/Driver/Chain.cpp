@@ -33,14 +33,16 @@ using llvm::Expected;
 using llvm::StringRef;
 using llvm::Twine;
 
-Error driver::importGraph(Session &session, StringRef source,
+Error driver::importGraph(Session &session, StringRef source, StringRef archive,
                           StringRef target) {
   // What has no suffix, such as /dev/null, gets bytecode.
   if (llvm::sys::path::has_extension(target) && !isMLIRFile(target))
     return llvm::createStringError(
         target + ": a graph is written as MLIR\n  give -o a file that ends "
                  "with .mlir (text) or .mlirbc (bytecode)");
-  Expected<OwningOpRef<ModuleOp>> module = session.readGraph(source);
+  Expected<OwningOpRef<ModuleOp>> module =
+      archive.empty() ? session.readGraph(source)
+                      : session.readGraphOf(archive, source);
   if (!module)
     return module.takeError();
   return writeGraphFile(**module, target);

@@ -70,6 +70,16 @@ llvm::Expected<OwningOpRef<ModuleOp>> Session::readGraph(llvm::StringRef path) {
   return module;
 }
 
+llvm::Expected<OwningOpRef<ModuleOp>>
+Session::readGraphOf(llvm::StringRef archive, llvm::StringRef path) {
+  std::string name = ("graph JSON of " + archive).str();
+  llvm::Expected<OwningOpRef<ModuleOp>> module =
+      readGraphJSONFile(path, name, &context);
+  if (module && !*module)
+    return takeErrors(name + ": could not be read as a graph");
+  return module;
+}
+
 llvm::Error Session::runPass(ModuleOp module, std::unique_ptr<Pass> pass) {
   std::string name = pass->getArgument().str();
   PassManager manager(&context);

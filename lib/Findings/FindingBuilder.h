@@ -82,8 +82,11 @@ public:
   }
   /// What of a time in which a CPU ran nothing is the program's own.
   int64_t ownIdle(int64_t idleNs) const {
-    return static_cast<int64_t>(double(idleNs) * double(undisturbedNs()) /
-                                double(std::max<int64_t>(wall(), 1)));
+    const int64_t all = sumLengths(idle());
+    const int64_t own = profile.summary.undisturbedIdleNs.value_or(all);
+    return own < all ? static_cast<int64_t>(double(idleNs) * double(own) /
+                                            double(all))
+                     : idleNs;
   }
   /// When `device` did nothing in the steps, sorted and disjoint.
   std::vector<Interval> idle() const { return idleBeside(occupied); }

@@ -112,6 +112,7 @@ void Writer::summary() {
     optional("idle_ns", summary.idleNs);
     optional("recording_ns", summary.recordingNs);
     optional("undisturbed_ns", summary.undisturbedNs);
+    optional("undisturbed_idle_ns", summary.undisturbedIdleNs);
     json.attribute("copies", summary.copies);
     json.attribute("copy_time_ns", summary.copyTimeNs);
     optional("steps", summary.steps);
@@ -911,6 +912,9 @@ Error Reader::readSummary(object keys) {
     return error;
   if (Error error =
           getInteger(keys, "undisturbed_ns", profile.summary.undisturbedNs))
+    return error;
+  if (Error error = getInteger(keys, "undisturbed_idle_ns",
+                               profile.summary.undisturbedIdleNs))
     return error;
   return getString(keys, "steps_from", profile.summary.stepsFrom, false);
 }

@@ -707,8 +707,8 @@ static std::vector<std::string> collectFacts(const ReportModel &model) {
     if (double(*summary.wallNs) >= kNoticeable * double(ownNs))
       facts.push_back(formatv(
           "about {0} of a {1} are the program's own, by what is usual for each "
-          "operator; for the rest something else had the processor. Costs are "
-          "parts of that, and what pays leaves the rest of that",
+          "operator; for the rest something else may have had the processor. "
+          "Costs are parts of that, and what pays leaves the rest of that",
           formatTime(model.ownStepNs()), model.unit));
   }
   return facts;

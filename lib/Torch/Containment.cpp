@@ -351,8 +351,11 @@ static bool waitFor(pid_t child, const Limits &limits, int &status) {
   std::chrono::microseconds pause(200);
   while (true) {
     int waited = waitpid(child, &status, limits.seconds ? WNOHANG : 0);
-    if (waited == child || (waited < 0 && errno != EINTR))
+    if (waited == child)
       return false;
+    if (waited < 0 && errno != EINTR)
+      throw InputError("how reading it ended is not known: " +
+                       std::string(std::strerror(errno)));
     if (limits.seconds && Clock::now() >= end) {
       kill(child, SIGKILL);
       waitpid(child, &status, 0);

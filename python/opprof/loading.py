@@ -153,6 +153,7 @@ class Summary:
     idle_ns: int | None = None
     recording_ns: int | None = None
     undisturbed_ns: int | None = None
+    undisturbed_idle_ns: int | None = None
     steps: int | None = None
     steps_from: str = "none"
 

@@ -3,9 +3,13 @@
 import copy
 import importlib.util
 import json
+import os
 import pickle
 import re
+import shutil
+import signal
 import subprocess
+import time
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -1062,8 +1066,74 @@ def test_mlir_is_that_of_the_graph_json(tmp_path: Path, ending: str) -> None:
     assert run_tool("opprof-opt", [graph]).decode().strip() == expected.strip()
     assert len(list(tmp_path.iterdir())) == 5
     (tmp_path / f"taken.{ending}").mkdir()
-    with pytest.raises(OpprofError, match="made no MLIR of its graph"):
+    with pytest.raises(OpprofError, match=rf"taken\.{ending}: cannot be written: it is a folder"):
         run_tool(TOOL, [tmp_path / "model.pt", "-o", tmp_path / f"taken.{ending}"])
+
+
+def beside(folder: Path, driver: str) -> Path:
+    """The tool in a folder of its own, with a shell script for opprof-driver."""
+    folder.mkdir()
+    shutil.copy(find_tool(TOOL), folder)
+    (folder / "opprof-driver").write_text(driver)
+    (folder / "opprof-driver").chmod(0o755)
+    return folder / TOOL
+
+
+def test_what_makes_mlir_ends_with_the_tool_and_leaves_nothing(tmp_path: Path) -> None:
+    save(CASES["perceptron"], tmp_path / "model.pt")
+    temporary, begun = tmp_path / "temporary", tmp_path / "begun"
+    temporary.mkdir()
+    tool = beside(
+        tmp_path / "bin", f"#!/bin/sh\necho $$ > {begun}~; mv {begun}~ {begun}; exec sleep 60\n"
+    )
+    process = subprocess.Popen(
+        [tool, tmp_path / "model.pt", "-o", tmp_path / "graph.mlir"],
+        env=os.environ | {"TMPDIR": str(temporary)},
+    )
+    try:
+        while not begun.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        driver = int(begun.read_text())
+    finally:
+        process.terminate()
+        process.wait()
+    with pytest.raises(ProcessLookupError):
+        os.kill(driver, signal.SIGKILL)
+    assert list(temporary.iterdir()) == []
+
+
+def test_whoever_ignores_its_children_is_told_how_it_ended(tmp_path: Path) -> None:
+    save(CASES["perceptron"], tmp_path / "model.pt")
+
+    def run(target: str, *options: str) -> tuple[int, str]:
+        command = [find_tool(TOOL), tmp_path / "model.pt", "-o", tmp_path / target, *options]
+        process = subprocess.run(
+            ["env", "--ignore-signal=CHLD", *command],
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        return process.returncode, process.stderr
+
+    assert run("graph.mlir") == (0, "")
+    assert (tmp_path / "graph.mlir").exists()
+    status, said = run("graph.json", "--method=backward")
+    assert status == 1 and "no method 'backward'" in said
+    assert not (tmp_path / "graph.json").exists()
+
+
+def test_a_driver_that_cannot_be_run_is_named_with_the_reason(tmp_path: Path) -> None:
+    save(CASES["perceptron"], tmp_path / "model.pt")
+    tool = beside(tmp_path / "bin", "#!/nowhere/sh\n")
+    process = subprocess.run(
+        [tool, tmp_path / "model.pt", "-o", tmp_path / "graph.mlir"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 1
+    assert "opprof-driver, which makes MLIR, cannot be run: No such file" in process.stderr
 
 
 @pytest.mark.parametrize("make", [torch.nn.LSTM, torch.nn.GRU])

@@ -146,6 +146,10 @@ private:
                               cl::sub(importCommand),
                               cl::sub(recommendCommand),
                               cl::desc("What to write")};
+  cl::opt<std::string> archive{
+      "archive", cl::cat(category), cl::value_desc("file"),
+      cl::sub(importCommand),
+      cl::desc("What PATH, which is graph JSON, was made of: errors name it")};
   cl::opt<std::string> graph{"graph",
                              cl::cat(category),
                              cl::value_desc("file"),
@@ -346,7 +350,7 @@ Error CommandLine::run(int &status) {
     return profileTimeline(session, folder, timeline, observed, graph,
                            countersFile, mapped, lastKernels);
   if (importCommand)
-    return importGraph(session, path, output);
+    return importGraph(session, path, archive, output);
   if (mapCommand)
     return mapRun(session, folder);
   if (recommendCommand) {

@@ -6,14 +6,13 @@
 #include "opprof/Torch/TorchScript.h"
 
 #include <fcntl.h>
-#include <spawn.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -173,9 +172,11 @@ static bool isMLIR(const std::string &path) {
   return suffix == ".mlir" || suffix == ".mlirbc";
 }
 
-/// Has opprof-driver, which lies beside this program, make MLIR of the graph:
-/// LLVM and LibTorch never meet in one process.
-static void writeMLIR(int graph, const std::string &path) {
+/// Becomes opprof-driver, which lies beside this program and makes MLIR of the
+/// graph: LLVM and LibTorch never meet in one process, and what ends one of two
+/// leaves the other.
+[[noreturn]] static void becomeDriver(int graph, const std::string &archive,
+                                      const std::string &path) {
   std::filesystem::path driver =
       std::filesystem::read_symlink("/proc/self/exe").parent_path() /
       "opprof-driver";
@@ -183,29 +184,18 @@ static void writeMLIR(int graph, const std::string &path) {
     throw InputError("opprof-driver, which makes MLIR, is not beside this "
                      "program: write graph JSON, and give it to "
                      "opprof-translate --import-fx-json");
-  std::string folder =
-      std::filesystem::temp_directory_path() / "opprof-torchscript-XXXXXX";
-  if (!mkdtemp(folder.data()))
-    throw InputError(folder + " cannot be made: " + std::strerror(errno));
-  std::string json = folder + "/graph.json", name = driver, target = path;
-  int status = -1;
-  try {
-    writeFile(graph, json);
-    char command[] = "import", option[] = "-o";
-    char *arguments[] = {name.data(), command,       json.data(),
-                         option,      target.data(), nullptr};
-    pid_t child = 0;
-    if (posix_spawn(&child, name.c_str(), nullptr, nullptr, arguments,
-                    environ) == 0)
-      while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        continue;
-  } catch (...) {
-    std::filesystem::remove_all(folder);
-    throw;
-  }
-  std::filesystem::remove_all(folder);
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw InputError("opprof-driver made no MLIR of its graph");
+  std::string arguments[] = {driver, "import", "--archive=" + archive,
+                             "-o=" + path,
+                             "/proc/self/fd/" + std::to_string(graph)};
+  std::vector<char *> values;
+  for (std::string &argument : arguments)
+    values.push_back(argument.data());
+  values.push_back(nullptr);
+  // The graph is in no file that would be left: it goes with its descriptor.
+  if (fcntl(graph, F_SETFD, 0) == 0)
+    execv(driver.c_str(), values.data());
+  throw InputError(driver.string() + ", which makes MLIR, cannot be run: " +
+                   std::strerror(errno));
 }
 
 static void printTimes(const ReadTimes &times) {
@@ -247,12 +237,14 @@ static void run(Options &options) {
   if (!options.arguments.empty())
     writeFile(files[Arguments], options.arguments);
   if (isMLIR(options.output))
-    writeMLIR(files[Graph], options.output);
+    becomeDriver(files[Graph], request.path, options.output);
   else
     writeFile(files[Graph], options.output);
 }
 
 int main(int argc, char **argv) {
+  // Of children of whoever began this and ignores that no status is known.
+  std::signal(SIGCHLD, SIG_DFL);
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
     if (argument == "--help" || argument == "-h") {

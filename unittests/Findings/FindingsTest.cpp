@@ -1273,9 +1273,10 @@ TEST_F(LineFindingsTest, WhatIsLongIsJudgedByTheProgramsOwnTime) {
   EXPECT_FALSE(find(FindingKind::NormalizationByHand));
   std::optional<int64_t> idle = cost(FindingKind::DeviceBusy);
   profile.summary.undisturbedNs = 1'000'000;
+  profile.summary.undisturbedIdleNs = *idle / 500;
   compute();
   EXPECT_EQ(cost(FindingKind::NormalizationByHand), 6 * 10'000 - 10'000);
-  EXPECT_EQ(*cost(FindingKind::DeviceBusy), *idle / 200);
+  EXPECT_EQ(*cost(FindingKind::DeviceBusy), *idle / 500);
 }
 
 TEST_F(LineFindingsTest, WhatRecordingTakesIsNoCost) {

@@ -128,6 +128,8 @@ TEST_F(HostCostsTest, WhatHoldsStepsUpIsNotTheirOwnTime) {
   // A time that was held up counts twice what is usual until the next begins.
   const int64_t heldUp = (4 * 3 + 3 * 1) * kMs;
   EXPECT_EQ(*profile->summary.undisturbedNs, own + heldUp);
+  // So does what lies between two, which is less.
+  EXPECT_EQ(profile->summary.undisturbedIdleNs, (8 * 1 + 2 + 50) * kMs);
 
   // Of what is near to all, all but the recording is the program's.
   for (HostOp &op : trace.hostOps) {
@@ -144,12 +146,49 @@ TEST_F(HostCostsTest, WhatHoldsStepsUpIsNotTheirOwnTime) {
   }
   profile = attribute(trace, {});
   EXPECT_EQ(profile->summary.undisturbedNs, 9 * (10 * kMs - 2'000));
+  EXPECT_EQ(profile->summary.undisturbedIdleNs, 9 * (2 * kMs - 2'000));
 
   // What several threads run at once is nobody's alone.
   trace.addThread("2");
   for (size_t place = 0; place < trace.hostOps.size(); place += 2)
     trace.hostOps[place].thread = 1;
   EXPECT_FALSE(attribute(trace, {})->summary.undisturbedNs);
+}
+
+/// What the user marked is the program's, though not each step has it; of what
+/// nobody marked, only what is usual is.
+TEST_F(HostCostsTest, AMarkedCheckpointIsTheStepsOwnTime) {
+  trace.steps.clear();
+  trace.hostOps.clear();
+  int64_t at = 0;
+  std::vector<uint32_t> checkpoints;
+  for (uint64_t step = 0; step < 12; ++step) {
+    const int64_t start = at;
+    for (uint32_t place : {0, 1}) {
+      op("aten::mm", at, 10 * kMs, place);
+      at += 10 * kMs + kMs / 10;
+    }
+    if (step % 4 == 3) {
+      checkpoints.push_back(trace.hostOps.size());
+      op("save_checkpoint", at, 200 * kMs, 1);
+      trace.hostOps.back().annotation = true;
+      at += 200 * kMs;
+    }
+    // Round all operators, which does not make what is between them known.
+    op("train", start, at - start, 0);
+    trace.hostOps.back().annotation = true;
+    trace.steps.push_back({step, start, at});
+  }
+  std::unique_ptr<Profile> profile = attribute(trace, {});
+  EXPECT_EQ(profile->summary.undisturbedNs, at);
+  EXPECT_EQ(profile->summary.undisturbedIdleNs, at - 12 * 20 * kMs);
+
+  for (uint32_t checkpoint : checkpoints)
+    trace.hostOps[checkpoint].open = true;
+  profile = attribute(trace, {});
+  EXPECT_EQ(profile->summary.undisturbedNs,
+            12 * 2 * (10 * kMs + kMs / 10) + 3 * (10 * kMs + kMs / 10));
+  EXPECT_EQ(profile->summary.undisturbedIdleNs, (12 * 2 + 3) * kMs / 10);
 }
 
 TEST_F(HostCostsTest, TheProgramsOwnCodeIsIdleTimeOfTheDevice) {

@@ -42,6 +42,8 @@ std::unique_ptr<Profile> fullProfile() {
   device.computeCapability = {9, 0};
   profile->summary.stepsFrom = "profiler_step";
   profile->summary.steps = 1;
+  profile->summary.undisturbedNs = 4'000;
+  profile->summary.undisturbedIdleNs = 1'000;
   profile->steps = {{0, 0, 5000, Phase::Steady}};
   profile->notes = {"a note"};
   Node &own = profile->nodes.emplace_back();

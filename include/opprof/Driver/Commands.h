@@ -16,9 +16,10 @@ namespace opprof::driver {
 using Page = std::optional<report::TextOptions>;
 
 /// A graph in any form that opprof reads, as MLIR: text or bytecode, by the
-/// target's suffix.
+/// target's suffix. Where an `archive` is named, `source` is graph JSON that
+/// was made of it, and errors are of the archive.
 llvm::Error importGraph(Session &session, llvm::StringRef source,
-                        llvm::StringRef target);
+                        llvm::StringRef archive, llvm::StringRef target);
 
 /// What ranges of layers and counters of unique partitions need to know before
 /// they are taken: the code that Inductor left, graph.mlirbc of graph.json,

@@ -38,6 +38,10 @@ public:
   llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
   readGraph(llvm::StringRef path);
 
+  /// Reads graph JSON that was made of `archive`, which errors name.
+  llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
+  readGraphOf(llvm::StringRef archive, llvm::StringRef path);
+
   /// Runs one pass on a module.
   llvm::Error runPass(mlir::ModuleOp module, std::unique_ptr<mlir::Pass> pass);
 

@@ -466,6 +466,8 @@ struct Summary {
   /// What the steady steps of a program on the host take without recording and
   /// where nothing else has the processor; what costs of lines are a part of.
   std::optional<int64_t> undisturbedNs;
+  /// What of that no operator runs.
+  std::optional<int64_t> undisturbedIdleNs;
   uint64_t copies = 0;
   int64_t copyTimeNs = 0;
   std::optional<uint64_t> steps;

@@ -27,6 +27,30 @@ bool opprof::isMLIRFile(llvm::StringRef path) {
   return suffix == kTextSuffix || suffix == kBytecodeSuffix;
 }
 
+static llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+open(llvm::StringRef path) {
+  std::string message;
+  if (auto buffer = opprof::openInput(path, &message))
+    return buffer;
+  return llvm::createStringError(message);
+}
+
+static OwningOpRef<ModuleOp> verified(OwningOpRef<ModuleOp> module) {
+  if (module && failed(verify(*module)))
+    return nullptr;
+  return module;
+}
+
+llvm::Expected<OwningOpRef<ModuleOp>>
+opprof::readGraphJSONFile(llvm::StringRef path, llvm::StringRef name,
+                          MLIRContext *context) {
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = open(path);
+  if (!buffer)
+    return buffer.takeError();
+  context->loadDialect<fx::FXDialect>();
+  return verified(fx::importGraphJSON((*buffer)->getBuffer(), name, context));
+}
+
 llvm::Expected<OwningOpRef<ModuleOp>>
 opprof::readGraphFile(llvm::StringRef path, MLIRContext *context) {
   llvm::StringRef suffix = llvm::sys::path::extension(path);
@@ -36,24 +60,18 @@ opprof::readGraphFile(llvm::StringRef path, MLIRContext *context) {
         path + ": not a graph that opprof reads\n  give graph JSON (" +
         kJSONSuffix + "), a torch.export archive (" + kArchiveSuffix +
         "), or MLIR (" + kTextSuffix + ", " + kBytecodeSuffix + ")");
-  std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> buffer =
-      opprof::openInput(path, &message);
+  if (suffix == kJSONSuffix)
+    return readGraphJSONFile(path, path, context);
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> buffer = open(path);
   if (!buffer)
-    return llvm::createStringError(message);
+    return buffer.takeError();
   context->loadDialect<fx::FXDialect>();
   if (!imports) {
     llvm::SourceMgr sources;
-    sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+    sources.AddNewSourceBuffer(std::move(*buffer), llvm::SMLoc());
     return parseForeignMLIR(sources, context);
   }
-  llvm::StringRef text = buffer->getBuffer();
-  OwningOpRef<ModuleOp> module = suffix == kJSONSuffix
-                                     ? fx::importGraphJSON(text, path, context)
-                                     : fx::importPT2(text, path, context);
-  if (module && failed(verify(*module)))
-    module = nullptr;
-  return module;
+  return verified(fx::importPT2((*buffer)->getBuffer(), path, context));
 }
 
 llvm::Error opprof::writeGraphFile(ModuleOp module, llvm::StringRef path) {

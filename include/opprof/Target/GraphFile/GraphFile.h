@@ -19,6 +19,12 @@ bool isMLIRFile(llvm::StringRef path);
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
 readGraphFile(llvm::StringRef path, mlir::MLIRContext *context);
 
+/// Reads and verifies graph JSON whatever the suffix of its file, of which
+/// diagnostics speak as `name`.
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>>
+readGraphJSONFile(llvm::StringRef path, llvm::StringRef name,
+                  mlir::MLIRContext *context);
+
 /// Writes a module, whole or not at all: as text where `path` ends with .mlir,
 /// as bytecode else.
 llvm::Error writeGraphFile(mlir::ModuleOp module, llvm::StringRef path);
