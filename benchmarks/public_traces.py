@@ -6,7 +6,7 @@
 Of every trace: kernels and their time in the file, as this script counts them, and in the profile; the share of kernel time that has an
 operator, of that whose launch the file holds; and the share of operators' time whose FLOPs or bytes are known. Where TraceLens keeps its
 own report of a trace beside it, the FLOPs of either, without those that it finds in the trace of a graph's capture. The exit status is 1
-where kernels or their time differ.
+where kernels or their time differ, or a trace is refused.
 """
 
 import csv
@@ -14,6 +14,7 @@ import gzip
 import json
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -33,11 +34,11 @@ def traces(folder: Path) -> Iterator[Path]:
 def events(path: Path) -> list[dict[str, Any]] | None:
     """The events of a trace, or None of another file."""
     data = path.read_bytes()
-    if data[:2] == b"\x1f\x8b":
-        data = gzip.decompress(data)
     try:
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
         document = json.loads(data, parse_float=Decimal, strict=False)
-    except ValueError:
+    except (ValueError, EOFError, OSError, zlib.error):
         return None
     found = document.get("traceEvents") if isinstance(document, dict) else document
     if not isinstance(found, list):
@@ -52,7 +53,11 @@ def nanoseconds(event: dict[str, Any]) -> int:
 def peer_flops(path: Path) -> float | None:
     """What TraceLens's report of the trace says, as its tests keep it."""
     stem = path.name.removesuffix(".gz").removesuffix(".json")
-    for folder in (path.parent / f"{stem}_perf_report_csvs", path.parent / "perf_csvs"):
+    folders = [path.parent / f"{stem}_perf_report_csvs"]
+    # Of an engine's trace, where it is the only one of its folder.
+    if len(list(path.parent.glob("*.json*"))) == 1:
+        folders.append(path.parent / "perf_csvs")
+    for folder in folders:
         table = folder / "unified_perf_summary.csv"
         if table.is_file():
             with table.open() as file:
@@ -84,6 +89,7 @@ def main() -> int:
             )
             if answer.returncode:
                 refused += 1
+                status = 1
                 print(f"{path}: {answer.stderr.decode().strip()}", file=sys.stderr)
                 continue
             profile = json.loads(answer.stdout)
@@ -103,6 +109,11 @@ def main() -> int:
             launched = sum(
                 nanoseconds(e) for e in kernels if e.get("args", {}).get("correlation") in launches
             )
+            named = sum(
+                kernel["duration_ns"]
+                for kernel in seen
+                if "host_op" in kernel and "launched_at_ns" in kernel
+            )
             operators = profile.get("operators", [])
             called = sum(op["kernel_time_ns"] for op in operators)
             known = sum(
@@ -113,7 +124,7 @@ def main() -> int:
             name = str(path.relative_to(folder))
             told.add(name)
             print(
-                f"| {name} | {len(seen)} | {time / 1e6:.3f} | {share(sum(k['duration_ns'] for k in seen if 'host_op' in k), launched)}"
+                f"| {name} | {len(seen)} | {time / 1e6:.3f} | {share(named, launched)}"
                 f" | {share(known, called)} | {flops / 1e12:.3f} | {'–' if peer is None else f'{peer / 1e12:.3f}'} |"
             )
     print(f"\n{len(told)} traces, {refused} refused.")

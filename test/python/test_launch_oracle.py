@@ -1333,6 +1333,38 @@ def test_what_is_chosen_of_one_constant_needs_no_index(table: str) -> None:
     assert names == {"twice", "chosen", table} | ({"places", "x"} if table == "numbers" else set())
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_is_chosen_of_a_result_of_a_subgraph_needs_its_index(which: int) -> None:
+    """The first of its results is one constant, and the second is none."""
+    sub = {
+        "name": "sub",
+        "inputs": [{"name": "t"}],
+        "nodes": [
+            node("ones", "aten.full.default", [2, 4], 1),
+            node("more", "aten.mul.Tensor", "t", 2),
+        ],
+        "outputs": [{"value": {"node": "ones"}}, {"value": {"node": "more"}}],
+    }
+    call = node("call", "higher_order.invoke_subgraph", "sub", "sub", "table")
+    call["args"][0] = {"graph": "sub"}
+    call["args"][1] = "sub"
+    nodes = [
+        call,
+        node("item", "operator.getitem", "call", which),
+        node("places", "aten.add.Tensor", "x", 1),
+        node("chosen", "aten.index.Tensor", "item", ["places"]),
+    ]
+    outputs = [{"value": {"node": "chosen"}}]
+    inputs = [{"name": "table"}, {"name": "x"}]
+    main = {"name": "main", "inputs": inputs, "nodes": nodes, "outputs": outputs}
+    runner = GraphRunner({"types": [], "graphs": [main, sub]}, lambda name, entry: None, bool, None)
+    trace = runner.run([torch.arange(8.0).view(2, 4), torch.tensor([0, 0])])
+    (chosen,) = trace.of["", "chosen"]
+    derivation = Derivation(trace, set(), set(range(len(trace.steps))))
+    names = {trace.steps[number].name for number in derivation.needs([chosen])[0]}
+    assert "places" in names
+
+
 def test_scalars_have_roots() -> None:
     """The size that attention's scores are divided by the root of (SEW-D's) may be an input: of a negative one nothing was a number."""
     given = [torch.empty(()), torch.empty(3)]
