@@ -366,12 +366,15 @@ static std::string noteOf(const Trace &trace, const HostTimeline &host,
   std::string text = "no marks of steps (ProfilerStep#n) in the trace: a step ";
   if (profile.summary.stepsFrom == "optimizer_steps")
     return text + "is taken to end where the optimizer that steps last does";
-  auto first = llvm::find_if(host.topsOutside(), [&](uint32_t op) {
+  const auto *first = llvm::find_if(host.topsOutside(), [&](uint32_t op) {
     return trace.hostOps[op].startNs == profile.steps.front().startNs;
   });
+  StringRef from = first == host.topsOutside().end()
+                       ? StringRef("one")
+                       : StringRef(trace.hostOps[*first].name);
   return text + formatv("is taken to begin wherever the operators from {0} on "
                         "recur, which they do {1} times",
-                        trace.hostOps[*first].name, profile.steps.size())
+                        from, profile.steps.size())
                     .str();
 }
 
