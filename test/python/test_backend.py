@@ -382,6 +382,26 @@ class Rotary(nn.Module):
         return self.linear(x) * whole, angles
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.func.grad(lambda y: y.sin().sum())(x),
+        lambda x: torch.func.vmap(lambda row: row.sin() * row.sum())(x),
+    ],
+    ids=["grad", "vmap"],
+)
+def test_transformed_functions_are_left_to_inductor(
+    backend: ModuleType, function: Callable[[Tensor], Tensor]
+) -> None:
+    """What is computed inside of them is nothing that the tracer follows: a gradient was a fake tensor."""
+    x = torch.randn(3, 8)
+    torch.testing.assert_close(
+        torch.compile(function, backend=backend.BACKEND_NAME)(x), function(x)
+    )
+    (graph,) = backend.status()["graphs"]
+    assert "tracing loses what torch.func" in graph.refusal
+
+
 @pytest.mark.parametrize("backend", ["bfloat16", "frozen_bfloat16"], indirect=True)
 def test_positions_keep_their_precision(backend: ModuleType) -> None:
     model, x = Rotary(), torch.randn(5, 8)

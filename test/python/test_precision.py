@@ -475,6 +475,23 @@ def test_the_cheapest_levels_that_fit_are_chosen() -> None:
     assert [one.level for one in regions] == [EXACT, EXACT, EXACT]
 
 
+def test_a_graph_that_cannot_be_traced_leaves_others_their_regions() -> None:
+    class Transformed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.linear(x)
+            torch._dynamo.graph_break()
+            return torch.func.vmap(lambda row: row.sin() * row.sum())(y)
+
+    probe = Probe(subject_of(Transformed().eval(), torch.randn(4, 8)))
+    (product,) = [name for name, region in probe.regions.items() if region.flops]
+    seeds = list(probe.subject.references)
+    assert 0 < probe.error({product: "bfloat16"}, seeds) < 0.1
+
+
 def test_errors_that_know_of_each_other_are_planned_for() -> None:
     class Correlated:
         """Together they bring twice what their own errors say."""

@@ -60,7 +60,7 @@ def trace_events(folder: RunFolder) -> list[dict[str, Any]]:
 
 def origins(code: Path, graph: str) -> list[set[str]]:
     """For each node of a compiled graph, the nodes of `graph` that it comes from."""
-    (post_grad,) = load(code / "post_grad.json")["graphs"]
+    post_grad = load(code / "post_grad.json")["graphs"][0]
     return [
         {entry["name"] for entry in node.get("from_node", []) if entry["graph"] == graph}
         for node in post_grad["nodes"]
@@ -392,6 +392,74 @@ def test_a_graph_that_no_rule_can_see_is_said(script: Any) -> None:
         line
         == f"no rule sees operators in {name}, which stays as torch.compile traces it: it checkpoints activations"
     )
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("torch.cond(y.sum() > 0, torch.sin, torch.cos, (y,))", "cond is no ATen operator"),
+        (
+            "torch.func.vmap(lambda row: row.sin() * row.sum())(y)",
+            "ValueError: tracing loses what torch.func (vmap, grad, jvp) transforms",
+        ),
+    ],
+    ids=["control flow", "a transformed function"],
+)
+def test_what_cannot_be_traced_is_profiled_as_torch_compile_has_it(
+    script: Any, expression: str, reason: str
+) -> None:
+    folder = recorded(
+        script(
+            f"""
+            class Break(torch.nn.Module):
+                def forward(s, x):
+                    y = x.relu()
+                    if y.sum() > 1e30:
+                        return y
+                    return {expression}
+
+
+            def get_model_and_input():
+                return Break().eval(), torch.ones(8, 16)
+            """
+        )
+    )
+    run = load(folder.run)
+    assert run["untraced"] == {"model_under_test.1": reason}
+    assert len(run["compiled_graphs"]) == 2
+    _, second = folder.compiled_graphs()
+    # What is written down is the graph that Inductor compiled: its nodes lead there.
+    assert all(origins(second, "model_under_test.1"))
+
+
+def test_what_does_not_compile_traced_is_compiled_as_it_was_handed_over(
+    script: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("no rule for this operator\nand more")
+
+    monkeypatch.setattr("opprof.commands.program.compile_graph", refuse)
+    folder = recorded(
+        script(
+            """
+            class Break(torch.nn.Module):
+                def forward(s, x):
+                    y = x.relu()
+                    return y.sin() if y.sum() > 0 else y.cos()
+
+
+            def get_model_and_input():
+                return Break().eval(), torch.ones(8, 16)
+            """
+        )
+    )
+    run = load(folder.run)
+    reason = "RuntimeError: no rule for this operator"
+    assert run["untraced"] == {"model_under_test": reason, "model_under_test.1": reason}
+    first, second = folder.compiled_graphs()
+    assert all(origins(first, "model_under_test")) and all(origins(second, "model_under_test.1"))
+    (graph,) = load(folder.graph_json)["graphs"]
+    assert graph["nodes"][0]["target"] == "relu"
 
 
 @torch._dynamo.config.patch(allow_rnn=False)  # an emitted backend that another test loaded sets it

@@ -178,6 +178,36 @@ def test_a_traced_module_in_another_precision(tmp_path: Path, own: torch.dtype) 
             torch.testing.assert_close(found.double(), expected, rtol=0.1, atol=0.1)
 
 
+class Narrowed(nn.Module):
+    """Takes float32 for weights of another dtype."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.out = nn.Linear(8, 4).to(dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(x.to(self.out.weight.dtype)).softmax(-1)
+
+
+@pytest.mark.parametrize("own", [torch.bfloat16, torch.float64])
+def test_arguments_of_another_dtype_than_the_weights(tmp_path: Path, own: torch.dtype) -> None:
+    """One of the dtypes that it is converted to is its own, which changes no weight; the arguments are converted all the same."""
+    torch.jit.trace(Narrowed(own).eval(), torch.randn(2, 8)).save(tmp_path / "model.pt")
+    options = TorchScriptOptions(inputs=["2x8xf32"])
+    script = load_model_script(write_archive_model(tmp_path / "model.pt", options, tmp_path / "o"))
+    (x,) = script.args
+    assert x.dtype == torch.float32
+    with torch.no_grad():
+        expected = script.module(x)
+        assert expected.dtype == own
+        for dtype in (torch.bfloat16, torch.float64):
+            found = copy.deepcopy(script.module).to(dtype)(x.to(dtype))
+            assert found.dtype == dtype
+            torch.testing.assert_close(found.double(), expected.double(), rtol=0.1, atol=0.1)
+        with pytest.raises(ValueError, match="is for tensors of the sizes and dtypes"):
+            copy.deepcopy(script.module).to(torch.float16)(x)
+
+
 class Named(nn.Module):
     """Holds what the module that is made of it once called its own by the same names."""
 

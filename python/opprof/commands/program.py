@@ -136,10 +136,12 @@ class CompiledGraphs:
     ) -> Any:
         """The compiler; the graphs that it is handed are written down where they are all there is, as the model does not export."""
         is_all = self.dynamo_graphs or not self.graph_names
+        traced = module
         untraced: str | None = f"it is what the backend {compiler} is handed"
         if compiler == INDUCTOR and is_all:
-            module, untraced = in_operators(module, inputs)
-        graph_name = self._write_down(name, module)
+            traced, untraced = in_operators(module, inputs)
+        graph_name, target = self._name_graph(name)
+        self._write_down(traced, graph_name, target)
         if untraced is not None and is_all:
             self.untraced[graph_name] = untraced
         if compiler == EAGER:
@@ -149,26 +151,37 @@ class CompiledGraphs:
             from torch._inductor.compile_fx import compile_fx
 
             if not needs_gradients(inputs):
-                self.keeps_layers |= keep_layers(module) > 0
+                self.keeps_layers |= keep_layers(traced) > 0
             if is_all and untraced is None:
-                # In Dynamo's own context its guards would be asked of sizes that it knows nothing of.
-                return compile_graph(module, inputs, Strategy())
+                try:
+                    # In Dynamo's own context its guards would be asked of sizes that it knows nothing of.
+                    return compile_graph(traced, inputs, Strategy())
+                except Exception as error:
+                    # Whatever it is, Inductor may still compile what it is handed without opprof, and says it better where not.
+                    self.untraced[graph_name] = _said(error)
+                    del self.graph_names[id(traced.graph)]
+                    self._write_down(module, graph_name, target)
             return compile_fx(module, inputs, **options)
         return torch._dynamo.lookup_backend(compiler)(module, inputs, **options)
 
-    def _write_down(self, name: str, module: fx.GraphModule) -> str:
+    def _name_graph(self, name: str) -> tuple[str, Path | None]:
+        """What the run calls a graph that the compiler is handed, and the file for it, None where the run has the exported graph."""
         count = len(self.dynamo_graphs)
         graph_name = self._dynamo_names.name("dynamo", f"{name}.{count}" if count else name)
-        if count or not self.graph_names:
+        if not count and self.graph_names:
+            return graph_name, None
+        target = (
+            Path(self._graphs.name) / f"graph.{count}.json" if count else self.folder.graph_json
+        )
+        self.dynamo_graphs.append(target)
+        return graph_name, target
+
+    def _write_down(self, module: fx.GraphModule, graph_name: str, target: Path | None) -> None:
+        if target is not None:
             source = GraphSource(module, graph_name, "dynamo", dynamo_inputs(module))
-            target = (
-                Path(self._graphs.name) / f"graph.{count}.json" if count else self.folder.graph_json
-            )
             # Inductor's passes change the graph in place, so it is written down before they do.
             write_graph_json(target, source)
-            self.dynamo_graphs.append(target)
             self.graph_names[id(module.graph)] = graph_name
-        return graph_name
 
     def keep(self, graph: CompiledGraph) -> None:
         """Writes the graph beside its code. A backward node names the forward nodes that it differentiates."""
@@ -231,11 +244,19 @@ def in_operators(module: fx.GraphModule, inputs: list[Any]) -> tuple[fx.GraphMod
         traced = trace_with_lines(module, inputs)
     except Exception as error:
         # Whatever it is, Inductor may still compile the graph, and says it better where not.
-        return module, f"{type(error).__name__}: {(str(error) or 'no message').splitlines()[0]}"
+        return module, _said(error)
+    for node in traced.graph.nodes:
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            # Its rules are for the fake tensors of Dynamo, with which the traced graph is not compiled.
+            return module, f"{node.target.name()} is no ATen operator"
     for own, known in zip(placeholders_of(traced), placeholders_of(module), strict=True):
         own._rename(known.name)
         own.meta = {**known.meta, **own.meta}
     return traced, None
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error) or 'no message').splitlines()[0]}"
 
 
 def difference(

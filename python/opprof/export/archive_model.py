@@ -76,24 +76,26 @@ class Model(torch.nn.Module):
                 part.register_parameter(last, value)
             else:
                 part.register_buffer(last, value)
-        self.{own}leaves, self.{own}floats = LEAVES, _floats(self)
+        self.{own}forms, self.{own}floats = [LEAVES], _floats(self)
 
     def _apply(self, *args, **kwargs):
         """Once the module is converted, by .double() or .to(torch.bfloat16), it takes arguments of that dtype."""
         result, dtypes = super()._apply(*args, **kwargs), _floats(self)
-        leaves = LEAVES
-        if dtypes != self.{own}floats and len(dtypes) == 1:
+        forms = [LEAVES]
+        if len(dtypes) == 1:
             (dtype,) = dtypes
-            leaves = [
+            converted = [
                 (leaf[0], dtype) if isinstance(leaf, tuple) and leaf[1].is_floating_point else leaf for leaf in LEAVES
             ]
-        self.{own}leaves = leaves
+            # A conversion to the dtype that it has is none, and whoever asked for it converts the arguments all the same.
+            forms = [converted] if dtypes != self.{own}floats else [LEAVES, converted]
+        self.{own}forms = forms
         return result
 
     def forward(self, *args):
         leaves = [_form(value) for value in pytree.tree_leaves(args)]
-        if leaves != self.{own}leaves:
-            expected = self.{own}leaves
+        if leaves not in self.{own}forms:
+            expected = self.{own}forms[0]
             raise ValueError(f"the program is for tensors of the sizes and dtypes {{expected}}, and got {{leaves}}")
         given = iter(args)
         inputs = []

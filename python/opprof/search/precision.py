@@ -157,7 +157,11 @@ class Probe:
         if not all(isinstance(value, torch.Tensor) for value in inputs):
             return module.forward
         with torch.no_grad():
-            graph = trace_to_aten(module, inputs)
+            try:
+                graph = trace_to_aten(module, inputs)
+            except ValueError:
+                # Tracing loses what it computes. Other graphs of the model have their regions all the same.
+                return module.forward
             if why_not_regions(graph, inputs) is not None:
                 return module.forward
             graph = without_writes(graph, inputs)

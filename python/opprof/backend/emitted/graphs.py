@@ -42,8 +42,22 @@ def trace_to_aten(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.Gra
     # Dynamo's own context would make the sizes of some inputs symbols that its guards then know nothing of.
     with torch._guards.tracing(None):
         graph = make_fx(function, pre_dispatch=True, tracing_mode="fake")(*inputs)
+    _check_that_nothing_is_lost(graph)
     note_gradients(graph, [isinstance(i, torch.Tensor) and i.requires_grad for i in inputs])
     return graph
+
+
+def _check_that_nothing_is_lost(graph: fx.GraphModule) -> None:
+    """Refuses a graph that takes what was computed during tracing: such a graph compiles, and gives what no input has a part in.
+
+    What a transform (vmap, grad, jvp) wraps is no tensor that the tracer follows, so that it is a constant to it.
+    """
+    for node in graph.graph.nodes:
+        value = getattr(graph, node.target, None) if node.op == "get_attr" else None
+        if isinstance(value, torch.Tensor) and (
+            isinstance(value, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(value)
+        ):
+            raise ValueError("tracing loses what torch.func (vmap, grad, jvp) transforms")
 
 
 def trace_with_lines(module: fx.GraphModule, inputs: Sequence[Any]) -> fx.GraphModule:
