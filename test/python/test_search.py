@@ -4,12 +4,14 @@ import contextlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -309,7 +311,8 @@ def test_what_the_rules_have_for_a_program_that_compiles_otherwise_than_it_expor
     how = OptimizeOptions()
 
     def applied(scripts: Sequence[Script], name: str) -> dict[str, int]:
-        file = emit([one for one in scripts if one.name == "form-attention"], tmp_path / name)[0]
+        chosen = [one for one in scripts if one.name == "form-attention"]
+        file = emit(chosen, tmp_path / name, model=str(path))[0]
         backend = load_backend(file)
         module, args = loaded.module, loaded.args
         with torch.no_grad():
@@ -321,7 +324,16 @@ def test_what_the_rules_have_for_a_program_that_compiles_otherwise_than_it_expor
     assert applied(exported, "exported.py") == {"form-attention": 0}
     compiled = optimize_command._recommend_as_compiled(loaded, before, tmp_path, how)
     assert applied(compiled, "compiled.py") == {"form-attention": 1}
-    assert all(one.path.parent == tmp_path for one in compiled)
+
+    # The exported graph has no place for it: its time would lie on the operators that it replaced.
+    (kept,) = (one for one in compiled if one.name == "form-attention")
+    kept = replace(kept, path=Path(shutil.copyfile(kept.path, tmp_path / "as-compiled-1.mlir")))
+    outcome = Outcome(loaded.name, [], [], [], [kept], backend=tmp_path / "compiled.py")
+    with _Result(RunFolder(tmp_path / "after"), None) as result:
+        optimize_command._profile_after(Subject(loaded), outcome, before, result, how)
+    profile = json.loads(result.folder.profile.read_text())
+    timed = " ".join(node["name"] for node in profile["nodes"])
+    assert "scaled_dot_product" in timed and "softmax" not in timed, timed
 
 
 def test_of_two_that_want_the_same_nodes_the_better_one_stands(searching: Any) -> None:

@@ -31,7 +31,7 @@ from opprof.backend.training import subject_of
 from opprof.chain import attribute, import_graph
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.commands.profile import ProfileOptions, profile_script
-from opprof.commands.program import in_operators
+from opprof.commands.program import keep_operator_graphs
 from opprof.commands.recommend import recommend, unseen_by_rules
 from opprof.errors import OpprofError
 from opprof.export.archive_model import usage, write_archive_model
@@ -39,7 +39,7 @@ from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.graph_store import GraphStore
 from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.export.model_script import ModelScript, import_script, load_model_script
-from opprof.export.stages import keep_dynamo_graphs, user_error
+from opprof.export.stages import user_error
 from opprof.files import check_mark, read_json, replacing, scratch_folder
 from opprof.processes import Beginning, begin, beginning, start_server
 from opprof.progress import progress
@@ -206,27 +206,31 @@ def _recommend_as_compiled(
 ) -> list[Script]:
     """What the rules have for the model as torch.compile traces it: that is what a backend is handed, and not what was exported."""
     progress("  asking the rules of the program as torch.compile traces it")
-    sources: list[GraphSource] = []
-    keep = keep_dynamo_graphs(script.name, sources, lambda *graph: in_operators(*graph)[0])
-    try:
-        # Dynamo is not reset: what is compiled already is measured on.
-        script.step_of(torch.compile(script.module, backend=keep))()
-    except Exception as error:
-        progress(f"     {user_error(script, 'the model does not run compiled', error)}")
     found: list[Script] = []
-    for source in sources:
+    for source in _trace_as_compiled(script):
         with scratch_folder() as scratch:
             folder = RunFolder(scratch)
             # What it says of the device holds for this program too.
             shutil.copyfile(before.run, folder.run)
-            write_graph_json(folder.graph_json, source)
-            import_graph(folder.graph_json, folder.graph)
+            _import(source, folder.graph)
             budget = options.error_budget
             for one in recommend(scratch, scratch / "rewrites", error_budget=budget).scripts:
                 name = f"{len(found)}-{one.name}"
                 kept = shutil.copyfile(one.path, output / _AS_COMPILED.format(name))
                 found.append(replace(one, path=kept))
     return found
+
+
+def _trace_as_compiled(script: ModelScript) -> list[GraphSource]:
+    """The graphs that torch.compile hands to a backend, in the operators that rules look for."""
+    sources: list[GraphSource] = []
+    keep = keep_operator_graphs(script.name, sources)
+    try:
+        # Dynamo is not reset: what is compiled already is measured on.
+        script.step_of(torch.compile(script.module, backend=keep))()
+    except Exception as error:
+        raise user_error(script, "the model does not run compiled", error) from error
+    return sources
 
 
 # What a program may err by where the model itself is over the budget: rounding in another order is not the same error.
@@ -600,12 +604,24 @@ def _profile_after(
     result: _Result,
     options: OptimizeOptions,
 ) -> None:
-    """A run folder of the optimized program: the rewritten graph, what Inductor made of it, and a trace."""
+    """A run folder of the optimized program: the rewritten graph (that of torch.compile where a rewrite has no place in the exported one), what Inductor made of it, and a trace."""
     assert outcome.backend is not None
     progress("  profiling the optimized program")
     after, program = result.folder, result.program
+    as_compiled: list[GraphSource] = []
+    if any(script.path.match(_AS_COMPILED.format("*")) for script in outcome.kept):
+        as_compiled = _trace_as_compiled(subject.script)
+        subject.restore()
+        if len(as_compiled) != 1:
+            raise OpprofError(
+                f"a rewrite was kept that has no place in the exported graph, and torch.compile makes {len(as_compiled)} graphs, "
+                "where a profile is of one"
+            )
     after.path.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(before.graph, after.graph)
+    if as_compiled:
+        _import(as_compiled[0], after.graph)
+    else:
+        shutil.copyfile(before.graph, after.graph)
     for script in outcome.kept:
         _apply(script, after)
     args, kwargs = subject.script.args, subject.script.kwargs
@@ -628,6 +644,13 @@ def _profile_after(
         },
     )
     attribute(after)
+
+
+def _import(source: GraphSource, target: Path) -> None:
+    with scratch_folder() as scratch:
+        exchanged = RunFolder(scratch).graph_json
+        write_graph_json(exchanged, source)
+        import_graph(exchanged, target)
 
 
 def _apply(script: Script, folder: RunFolder) -> None:
