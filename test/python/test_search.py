@@ -172,13 +172,14 @@ def searching(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         clock: Clock | None = None,
         model: StepModel | None = None,
         as_compiled: Callable[[], list[Script]] = list,
+        seconds: float = 3.0,
     ) -> Search:
         scripts = [
             Script(tmp_path / f"{name}.mlir", name, name, saves_ns=(saves or {}).get(name))
             for name in names
         ]
         ahead = Ahead(subject.script, 0)
-        options = SearchOptions(1e-3)
+        options = SearchOptions(1e-3, seconds)
         made = Search(
             subject,
             scripts,
@@ -263,12 +264,17 @@ def test_rules_are_asked_of_the_compiled_program_where_an_offer_has_no_place_the
     searching: Any, tmp_path: Path
 ) -> None:
     asked: list[int] = []
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
 
     def as_compiled() -> list[Script]:
         asked.append(1)
         # What is known already, what has its place there, and what another rule has.
-        known = [Script(tmp_path / f"{name}.mlir", name, name) for name in ("a", "c")]
-        return [*known, Script(tmp_path / "as-compiled-a.mlir", "a", "a as compiled")]
+        found = [Script(scratch / f"{name}.mlir", name, name) for name in ("a", "c")]
+        found.append(Script(scratch / "other.mlir", "a", "a as compiled"))
+        for one in found:
+            one.path.write_text(one.title)
+        return found
 
     table = Table(product({"a": 0.5, "b": 0.9}), nowhere=["a", "b"])
     search = searching(table, ["a", "b"], as_compiled=as_compiled)
@@ -277,10 +283,34 @@ def test_rules_are_asked_of_the_compiled_program_where_an_offer_has_no_place_the
     assert ends_of == [
         ("a", End.CONFLICT),
         ("b", End.CONFLICT),
-        ("as-compiled-a", End.KEPT),
+        ("as-compiled-0-a", End.KEPT),
     ]
+    # What is not tried is not left behind.
+    (kept,) = tmp_path.glob("as-compiled-*")
+    assert kept.read_text() == "a as compiled"
     # For all rules once.
     assert len(asked) == 1
+
+
+def test_a_search_goes_on_where_the_compiled_program_cannot_be_asked_of(
+    searching: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> list[Script]:
+        raise OpprofError("graph.json: an operator without a name")
+
+    def hangs() -> list[Script]:
+        time.sleep(60.0)
+        return []
+
+    for as_compiled, why in ((fails, "an operator without a name"), (hangs, BOX_OVER)):
+        clock = Clock()
+        clock.budget_seconds = clock.elapsed + 4
+        table = Table(product({"a": 0.5, "b": 0.9}), nowhere=["b"])
+        table.longest_seconds = 0.0
+        search = searching(table, ["a", "b"], clock=clock, as_compiled=as_compiled, seconds=0.1)
+        assert ends(search) == {"a": End.KEPT, "b": End.CONFLICT}
+        assert why in capsys.readouterr().err
+        assert clock.until_end > -5
 
 
 def test_what_the_rules_have_for_a_program_that_compiles_otherwise_than_it_exports(

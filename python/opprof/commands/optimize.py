@@ -48,7 +48,7 @@ from opprof.run_folder import POST_GRAD, RunFolder, write_run
 from opprof.search.ahead import Ahead, worker_count
 from opprof.search.baselines import EAGER, INDUCTOR, Baseline, recipes
 from opprof.search.clock import Clock
-from opprof.search.explore import Explored, Found, Search, SearchOptions, prepare_early
+from opprof.search.explore import AS_COMPILED, Explored, Found, Search, SearchOptions, prepare_early
 from opprof.search.measure import Timing, measure_all
 from opprof.search.outcome import OPTIMIZED, VERSION, Entrant, Outcome, facts_of
 from opprof.search.precision import EXACT, PRECISION_SCRIPT
@@ -65,8 +65,6 @@ _IDLE_CORES = 8
 _AGAIN, _FROM_CACHE = 0.8, 0.6
 # What of that is kept until there is something to prove: a box that is late is of more use than one with nothing in it.
 _BEFORE_ANY = 0.5
-# Scripts for the program as torch.compile traces it, where those for the exported one have no place.
-_AS_COMPILED = "as-compiled-{}.mlir"
 # Classes of nodes that the report names.
 _MOST_CLASSES = 8
 
@@ -115,7 +113,7 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         script = loaded.script or load_model_script(
             path, device=options.device, script=loaded.module
         )
-        for stale in [output / PRECISION_SCRIPT, *output.glob(_AS_COMPILED.format("*"))]:
+        for stale in [output / PRECISION_SCRIPT, *output.glob(AS_COMPILED.format("*"))]:
             stale.unlink(missing_ok=True)
         if _is_over(clock, script, before):
             _drop_backend(_backend_file(output, script.name))
@@ -151,7 +149,7 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
             clock,
             ahead,
             loaded.explored,
-            lambda: _recommend_as_compiled(script, before, output, options),
+            lambda: _recommend_as_compiled(script, before, candidates, options),
         )
         found = search.run()
         progress("4/4 prove and report")
@@ -202,22 +200,19 @@ def _outcome_of_profile(
 
 
 def _recommend_as_compiled(
-    script: ModelScript, before: RunFolder, output: Path, options: OptimizeOptions
+    script: ModelScript, before: RunFolder, scratch: Path, options: OptimizeOptions
 ) -> list[Script]:
     """What the rules have for the model as torch.compile traces it: that is what a backend is handed, and not what was exported."""
     progress("  asking the rules of the program as torch.compile traces it")
     found: list[Script] = []
-    for source in _trace_as_compiled(script):
-        with scratch_folder() as scratch:
-            folder = RunFolder(scratch)
-            # What it says of the device holds for this program too.
-            shutil.copyfile(before.run, folder.run)
-            _import(source, folder.graph)
-            budget = options.error_budget
-            for one in recommend(scratch, scratch / "rewrites", error_budget=budget).scripts:
-                name = f"{len(found)}-{one.name}"
-                kept = shutil.copyfile(one.path, output / _AS_COMPILED.format(name))
-                found.append(replace(one, path=kept))
+    for number, source in enumerate(_trace_as_compiled(script)):
+        folder = RunFolder(scratch / f"as-compiled-{number}")
+        folder.path.mkdir()
+        # What it says of the device holds for this program too.
+        shutil.copyfile(before.run, folder.run)
+        _import(source, folder.graph)
+        rewrites = folder.path / "rewrites"
+        found += recommend(folder.path, rewrites, error_budget=options.error_budget).scripts
     return found
 
 
@@ -467,7 +462,7 @@ def _check_output(output: Path, name: str) -> None:
     backend = _backend_file(output, name)
     check_mark(backend, BACKEND_TITLE, at_beginning=True)
     check_mark(test_file(backend), TEST_TITLE, at_beginning=True)
-    for file in [output / PRECISION_SCRIPT, *output.glob(_AS_COMPILED.format("*"))]:
+    for file in [output / PRECISION_SCRIPT, *output.glob(AS_COMPILED.format("*"))]:
         check_mark(file, "fx.rewrite")
     check_mark(output / "optimize.json", '"error_budget"')
     check_mark(output / "report.txt", "opprof optimize: ")
@@ -609,7 +604,7 @@ def _profile_after(
     progress("  profiling the optimized program")
     after, program = result.folder, result.program
     as_compiled: list[GraphSource] = []
-    if any(script.path.match(_AS_COMPILED.format("*")) for script in outcome.kept):
+    if any(script.path.match(AS_COMPILED.format("*")) for script in outcome.kept):
         as_compiled = _trace_as_compiled(subject.script)
         subject.restore()
         if len(as_compiled) != 1:
