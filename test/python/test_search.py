@@ -1407,7 +1407,9 @@ def test_a_time_box_ends_it(script: Any, tmp_path: Path) -> None:
     torch._dynamo.reset()
     path = script(MODEL)
     # What an earlier run left is none of what this one found.
-    (tmp_path / "out").mkdir()
+    after = RunFolder(tmp_path / "out" / "after")
+    after.path.mkdir(parents=True)
+    after.graph.touch()
     (tmp_path / "out" / f"{path.stem}_optimized.py").write_text(BACKEND_TITLE)
     arguments = ["--error-budget=2e-2", "--budget-seconds=0", "-o", str(tmp_path / "out")]
     assert main(["optimize", str(path), *arguments]) == 0
@@ -1429,6 +1431,8 @@ def test_a_time_box_ends_it(script: Any, tmp_path: Path) -> None:
     assert programs["Inductor"]["latency_ns"] == run["step"]["median_ns"]
     assert programs["eager"]["latency_ns"] == run["eager_step"]["median_ns"]
     assert programs["Inductor"]["error"] is None
+    assert not any(one["within_budget"] for one in programs.values())
+    assert not after.path.exists()
     assert not (tmp_path / "out" / f"{path.stem}_optimized.py").exists()
 
 

@@ -117,52 +117,68 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
             stale.unlink(missing_ok=True)
         if _is_over(clock, script, before):
             _drop_backend(_backend_file(output, script.name))
+            # That of an earlier run is of a backend that is gone.
+            stack.enter_context(_Result(RunFolder(output / "after"), None))
             outcome = _outcome_of_profile(script, before, rewrites.scripts)
-            outcome.declined, outcome.unseen = rewrites.declined, unseen_by_rules(before.path)
-            outcome.seconds = clock.phases
-            _write_report(outcome, before, output, options)
-            return outcome
-        subject = loaded.subject or subject_of(script)
-        if subject.why_unprovable is not None:
-            raise OpprofError(
-                f"{path}: {subject.why_unprovable}, so that no program can be proven to compute the same",
-                remedy=subject.unprovable_remedy,
+        else:
+            outcome = _search(
+                script, loaded, before, rewrites.scripts, output, options, clock, stack
             )
-        widen_budget(subject, options)
-        ahead = loaded.ahead or _start_ahead(script, options, stack)
-        # The optimized program is proven, and profiled like this one: where its graph is known, without compiling it again.
-        share = _AGAIN if ahead.store is None else _FROM_CACHE
-        proof = share * (clock.phases["profile"] - loaded.waited)
-        clock.reserve(_BEFORE_ANY * proof + options.seconds, once_kept=proof + options.seconds)
-        progress(f"3/4 try {len(rewrites.scripts)} recommendations")
-        candidates = stack.enter_context(scratch_folder())
-        kernel_ns = None
-        if subject.script.device_type == "cuda":
-            kernel_ns = kernel_time(read_json(before.profile, within=before.path))
-        how = SearchOptions(options.error_budget, options.seconds, kernel_ns)
-        search = Search(
-            subject,
-            rewrites.scripts,
-            candidates,
-            output,
-            how,
-            clock,
-            ahead,
-            loaded.explored,
-            lambda: _recommend_as_compiled(script, before, candidates, options),
-        )
-        found = search.run()
-        progress("4/4 prove and report")
-        result = stack.enter_context(_Result(RunFolder(output / "after"), ahead.store))
-        outcome = _finish(subject, found, output, result, options, clock)
         outcome.declined, outcome.unseen = rewrites.declined, unseen_by_rules(before.path)
-        if outcome.backend is not None:
-            with clock.phase("profile of the result"):
-                _try_to_profile_after(subject, outcome, before, result, options)
     outcome.seconds = clock.phases
     for entrant in outcome.entrants:
         entrant.lines = (*first_lines, *entrant.lines)
     _write_report(outcome, before, output, options)
+    return outcome
+
+
+def _search(
+    script: ModelScript,
+    loaded: "_Loaded",
+    before: RunFolder,
+    scripts: Sequence[Script],
+    output: Path,
+    options: OptimizeOptions,
+    clock: Clock,
+    stack: contextlib.ExitStack,
+) -> Outcome:
+    """Tries, keeps, proves and profiles; what it begins ends with `stack`."""
+    subject = loaded.subject or subject_of(script)
+    if subject.why_unprovable is not None:
+        raise OpprofError(
+            f"{script.path}: {subject.why_unprovable}, so that no program can be proven to compute the same",
+            remedy=subject.unprovable_remedy,
+        )
+    widen_budget(subject, options)
+    ahead = loaded.ahead or _start_ahead(script, options, stack)
+    # The optimized program is proven, and profiled like this one: where its graph is known, without compiling it again.
+    share = _AGAIN if ahead.store is None else _FROM_CACHE
+    proof = share * (clock.phases["profile"] - loaded.waited)
+    clock.reserve(_BEFORE_ANY * proof + options.seconds, once_kept=proof + options.seconds)
+    progress(f"3/4 try {len(scripts)} recommendations")
+    candidates = stack.enter_context(scratch_folder())
+    kernel_ns = None
+    if subject.script.device_type == "cuda":
+        kernel_ns = kernel_time(read_json(before.profile, within=before.path))
+    how = SearchOptions(options.error_budget, options.seconds, kernel_ns)
+    search = Search(
+        subject,
+        scripts,
+        candidates,
+        output,
+        how,
+        clock,
+        ahead,
+        loaded.explored,
+        lambda: _recommend_as_compiled(script, before, candidates, options),
+    )
+    found = search.run()
+    progress("4/4 prove and report")
+    result = stack.enter_context(_Result(RunFolder(output / "after"), ahead.store))
+    outcome = _finish(subject, found, output, result, options, clock)
+    if outcome.backend is not None:
+        with clock.phase("profile of the result"):
+            _try_to_profile_after(subject, outcome, before, result, options)
     return outcome
 
 
