@@ -434,6 +434,23 @@ def test_what_compiles_beyond_the_end_of_the_time_box_is_ended(searching: Any) -
     assert clock.until_end > -5
 
 
+def test_what_compiles_leaves_the_time_in_which_what_is_kept_is_proven(searching: Any) -> None:
+    class SlowSecond(Table):
+        def build(self, scripts: Sequence[Script]) -> Built:
+            if len(scripts) > 1:
+                time.sleep(60.0)
+            return super().build(scripts)
+
+    clock = Clock()
+    clock.budget_seconds = clock.elapsed + 65
+    clock.reserve(0.0, once_kept=60.0)
+    table = SlowSecond(product({"a": 0.5, "b": 0.5}))
+    table.longest_seconds = 0.0
+    search = searching(table, ["a", "b"], clock=clock, seconds=0.5)
+    assert ends(search) == {"a": End.KEPT, "b": End.LEFT_OUT}
+    assert clock.until_end > 45
+
+
 def test_the_time_box() -> None:
     assert Clock().left == float("inf")
     clock = Clock(1e6)

@@ -306,7 +306,10 @@ class Search:
 
     def _box_limit(self) -> float | None:
         """Seconds that what takes no part in choosing kernels may take, or None for as long as it does."""
-        return max(1.0, self.clock.until_end) if self.ends_with_box else None
+        if not self.ends_with_box:
+            return None
+        # What is kept is to be proven in the time that is reserved for that.
+        return max(1.0, self.clock.left if self.found.kept else self.clock.until_end)
 
     def _tuning(self, limit: float | None) -> contextlib.AbstractContextManager[None]:
         """What chooses kernels by timing them is disturbed by others as any measurement is, and takes longer than those."""
