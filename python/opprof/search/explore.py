@@ -146,7 +146,7 @@ class Search:
         self.best_ns = 0
         # On a GPU, what bounds a step of the best.
         self.model: StepModel | None = None
-        # Where nothing is compiled ahead, what is begun in the box may end long after it. On a GPU it is short.
+        # On a CPU what is begun in the box may end long after it; on a GPU it is short.
         self.ends_with_box = (
             subject.script.device_type == "cpu" and clock.budget_seconds is not None
         )
