@@ -37,7 +37,7 @@ from opprof.search.precision import (
 )
 from opprof.search.prediction import StepModel
 from opprof.search.training import training_recipes
-from opprof.search.trials import BOX_OVER, Ablation, End, Trial
+from opprof.search.trials import BOX_OVER, Ablation, End, Trial, why_ended
 from opprof.units import counted, microseconds, milliseconds
 
 # Scripts for the program as torch.compile traces it, where those for the exported one have no place.
@@ -563,8 +563,7 @@ class Search:
                 yield
         except TimeIsUp as up:
             self.subject.restore()
-            ended = f"{BOX_OVER} while it was compiled"
-            raise TimeIsUp(ended if limit is None else f"choosing its kernels {up}") from None
+            raise TimeIsUp(why_ended(up, tunes=limit is not None)) from None
 
     def _build_and_judge(self, scripts: list[Script]) -> Trial:
         begin = time.monotonic()
