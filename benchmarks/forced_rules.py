@@ -44,10 +44,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from opprof.backend.emit import emit
 from opprof.backend.rewrites import Rewrites, read_rewrites
-from opprof.commands.program import in_operators
+from opprof.commands.program import keep_operator_graphs
 from opprof.export.fresh_inputs import Integers, fresh
 from opprof.export.graph_json import GraphSource, source_of_exported_program, write_graph_json
-from opprof.export.stages import keep_dynamo_graphs
 from opprof.tools import run_tool
 
 #: A model, its arguments by place and by name, and whether it is in training.
@@ -251,7 +250,7 @@ def dynamo_sources(name: str, case: Case) -> list[GraphSource]:
     sources: list[GraphSource] = []
 
     torch._dynamo.reset()
-    keep = keep_dynamo_graphs(name, sources, lambda *graph: in_operators(*graph)[0])
+    keep = keep_operator_graphs(name, sources)
     called(torch.compile(copy.deepcopy(model), backend=keep), (args, kwargs), train)
     torch._dynamo.reset()
     return sources

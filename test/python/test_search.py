@@ -4,12 +4,14 @@ import contextlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -21,6 +23,7 @@ import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
 
+from opprof import progress
 from opprof.backend.checks import (
     Measurement,
     Subject,
@@ -170,13 +173,14 @@ def searching(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         clock: Clock | None = None,
         model: StepModel | None = None,
         as_compiled: Callable[[], list[Script]] = list,
+        seconds: float = 3.0,
     ) -> Search:
         scripts = [
             Script(tmp_path / f"{name}.mlir", name, name, saves_ns=(saves or {}).get(name))
             for name in names
         ]
         ahead = Ahead(subject.script, 0)
-        options = SearchOptions(1e-3)
+        options = SearchOptions(1e-3, seconds)
         made = Search(
             subject,
             scripts,
@@ -261,12 +265,17 @@ def test_rules_are_asked_of_the_compiled_program_where_an_offer_has_no_place_the
     searching: Any, tmp_path: Path
 ) -> None:
     asked: list[int] = []
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
 
     def as_compiled() -> list[Script]:
         asked.append(1)
         # What is known already, what has its place there, and what another rule has.
-        known = [Script(tmp_path / f"{name}.mlir", name, name) for name in ("a", "c")]
-        return [*known, Script(tmp_path / "as-compiled-a.mlir", "a", "a as compiled")]
+        found = [Script(scratch / f"{name}.mlir", name, name) for name in ("a", "c")]
+        found.append(Script(scratch / "other.mlir", "a", "a as compiled"))
+        for one in found:
+            one.path.write_text(one.title)
+        return found
 
     table = Table(product({"a": 0.5, "b": 0.9}), nowhere=["a", "b"])
     search = searching(table, ["a", "b"], as_compiled=as_compiled)
@@ -275,10 +284,34 @@ def test_rules_are_asked_of_the_compiled_program_where_an_offer_has_no_place_the
     assert ends_of == [
         ("a", End.CONFLICT),
         ("b", End.CONFLICT),
-        ("as-compiled-a", End.KEPT),
+        ("as-compiled-0-a", End.KEPT),
     ]
+    # What is not tried is not left behind.
+    (kept,) = tmp_path.glob("as-compiled-*")
+    assert kept.read_text() == "a as compiled"
     # For all rules once.
     assert len(asked) == 1
+
+
+def test_a_search_goes_on_where_the_compiled_program_cannot_be_asked_of(
+    searching: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> list[Script]:
+        raise OpprofError("graph.json: an operator without a name")
+
+    def hangs() -> list[Script]:
+        time.sleep(60.0)
+        return []
+
+    for as_compiled, why in ((fails, "an operator without a name"), (hangs, BOX_OVER)):
+        clock = Clock()
+        clock.budget_seconds = clock.elapsed + 4
+        table = Table(product({"a": 0.5, "b": 0.9}), nowhere=["b"])
+        table.longest_seconds = 0.0
+        search = searching(table, ["a", "b"], clock=clock, as_compiled=as_compiled, seconds=0.1)
+        assert ends(search) == {"a": End.KEPT, "b": End.CONFLICT}
+        assert why in capsys.readouterr().err
+        assert clock.until_end > -5
 
 
 def test_what_the_rules_have_for_a_program_that_compiles_otherwise_than_it_exports(
@@ -309,7 +342,8 @@ def test_what_the_rules_have_for_a_program_that_compiles_otherwise_than_it_expor
     how = OptimizeOptions()
 
     def applied(scripts: Sequence[Script], name: str) -> dict[str, int]:
-        file = emit([one for one in scripts if one.name == "form-attention"], tmp_path / name)[0]
+        chosen = [one for one in scripts if one.name == "form-attention"]
+        file = emit(chosen, tmp_path / name, model=str(path))[0]
         backend = load_backend(file)
         module, args = loaded.module, loaded.args
         with torch.no_grad():
@@ -321,7 +355,16 @@ def test_what_the_rules_have_for_a_program_that_compiles_otherwise_than_it_expor
     assert applied(exported, "exported.py") == {"form-attention": 0}
     compiled = optimize_command._recommend_as_compiled(loaded, before, tmp_path, how)
     assert applied(compiled, "compiled.py") == {"form-attention": 1}
-    assert all(one.path.parent == tmp_path for one in compiled)
+
+    # The exported graph has no place for it: its time would lie on the operators that it replaced.
+    (kept,) = (one for one in compiled if one.name == "form-attention")
+    kept = replace(kept, path=Path(shutil.copyfile(kept.path, tmp_path / "as-compiled-1.mlir")))
+    outcome = Outcome(loaded.name, [], [], [], [kept], backend=tmp_path / "compiled.py")
+    with _Result(RunFolder(tmp_path / "after"), None) as result:
+        optimize_command._profile_after(Subject(loaded), outcome, before, result, how)
+    profile = json.loads(result.folder.profile.read_text())
+    timed = " ".join(node["name"] for node in profile["nodes"])
+    assert "scaled_dot_product" in timed and "softmax" not in timed, timed
 
 
 def test_of_two_that_want_the_same_nodes_the_better_one_stands(searching: Any) -> None:
@@ -383,10 +426,30 @@ def test_what_compiles_beyond_the_end_of_the_time_box_is_ended(searching: Any) -
 
     clock = Clock()
     clock.budget_seconds = clock.elapsed + 5
-    search = searching(Slow(product({"a": 0.5})), ["a"], clock=clock)
+    table = Slow(product({"a": 0.5}))
+    # Of the box it needs a tenth: it is begun on a busy machine too.
+    table.longest_seconds = 0.0
+    search = searching(table, ["a"], clock=clock, seconds=0.5)
     (trial,) = search.found.trials
     assert (trial.end, trial.reason) == (End.LEFT_OUT, f"{BOX_OVER} while it was compiled")
     assert clock.until_end > -5
+
+
+def test_what_compiles_leaves_the_time_in_which_what_is_kept_is_proven(searching: Any) -> None:
+    class SlowSecond(Table):
+        def build(self, scripts: Sequence[Script]) -> Built:
+            if len(scripts) > 1:
+                time.sleep(60.0)
+            return super().build(scripts)
+
+    clock = Clock()
+    clock.budget_seconds = clock.elapsed + 65
+    clock.reserve(0.0, once_kept=60.0)
+    table = SlowSecond(product({"a": 0.5, "b": 0.5}))
+    table.longest_seconds = 0.0
+    search = searching(table, ["a", "b"], clock=clock, seconds=0.5)
+    assert ends(search) == {"a": End.KEPT, "b": End.LEFT_OUT}
+    assert clock.until_end > 45
 
 
 def test_the_time_box() -> None:
@@ -1327,9 +1390,14 @@ def test_what_a_rule_declined_is_said_beside_what_was_tried(tmp_path: Path) -> N
 
 
 def test_optimize_says_of_everything_what_became_of_it(
-    script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    script: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     torch._dynamo.reset()
+    # Its box is counted from the beginning of the process, which has run other tests.
+    monkeypatch.setattr(progress, "_start", time.monotonic())
     path = script(MODEL)
     arguments = ["--error-budget=2e-2", "-o", str(tmp_path / "out")]
     assert main(["optimize", str(path), *arguments]) == 0
@@ -1362,7 +1430,9 @@ def test_a_time_box_ends_it(script: Any, tmp_path: Path) -> None:
     torch._dynamo.reset()
     path = script(MODEL)
     # What an earlier run left is none of what this one found.
-    (tmp_path / "out").mkdir()
+    after = RunFolder(tmp_path / "out" / "after")
+    after.path.mkdir(parents=True)
+    after.graph.touch()
     (tmp_path / "out" / f"{path.stem}_optimized.py").write_text(BACKEND_TITLE)
     arguments = ["--error-budget=2e-2", "--budget-seconds=0", "-o", str(tmp_path / "out")]
     assert main(["optimize", str(path), *arguments]) == 0
@@ -1384,6 +1454,8 @@ def test_a_time_box_ends_it(script: Any, tmp_path: Path) -> None:
     assert programs["Inductor"]["latency_ns"] == run["step"]["median_ns"]
     assert programs["eager"]["latency_ns"] == run["eager_step"]["median_ns"]
     assert programs["Inductor"]["error"] is None
+    assert not any(one["within_budget"] for one in programs.values())
+    assert not after.path.exists()
     assert not (tmp_path / "out" / f"{path.stem}_optimized.py").exists()
 
 

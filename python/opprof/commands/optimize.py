@@ -31,7 +31,7 @@ from opprof.backend.training import subject_of
 from opprof.chain import attribute, import_graph
 from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.commands.profile import ProfileOptions, profile_script
-from opprof.commands.program import in_operators
+from opprof.commands.program import keep_operator_graphs
 from opprof.commands.recommend import recommend, unseen_by_rules
 from opprof.errors import OpprofError
 from opprof.export.archive_model import usage, write_archive_model
@@ -39,7 +39,7 @@ from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.graph_store import GraphStore
 from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.export.model_script import ModelScript, import_script, load_model_script
-from opprof.export.stages import keep_dynamo_graphs, user_error
+from opprof.export.stages import user_error
 from opprof.files import check_mark, read_json, replacing, scratch_folder
 from opprof.processes import Beginning, begin, beginning, start_server
 from opprof.progress import progress
@@ -48,7 +48,7 @@ from opprof.run_folder import POST_GRAD, RunFolder, write_run
 from opprof.search.ahead import Ahead, worker_count
 from opprof.search.baselines import EAGER, INDUCTOR, Baseline, recipes
 from opprof.search.clock import Clock
-from opprof.search.explore import Explored, Found, Search, SearchOptions, prepare_early
+from opprof.search.explore import AS_COMPILED, Explored, Found, Search, SearchOptions, prepare_early
 from opprof.search.measure import Timing, measure_all
 from opprof.search.outcome import OPTIMIZED, VERSION, Entrant, Outcome, facts_of
 from opprof.search.precision import EXACT, PRECISION_SCRIPT
@@ -65,8 +65,6 @@ _IDLE_CORES = 8
 _AGAIN, _FROM_CACHE = 0.8, 0.6
 # What of that is kept until there is something to prove: a box that is late is of more use than one with nothing in it.
 _BEFORE_ANY = 0.5
-# Scripts for the program as torch.compile traces it, where those for the exported one have no place.
-_AS_COMPILED = "as-compiled-{}.mlir"
 # Classes of nodes that the report names.
 _MOST_CLASSES = 8
 
@@ -115,56 +113,72 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         script = loaded.script or load_model_script(
             path, device=options.device, script=loaded.module
         )
-        for stale in [output / PRECISION_SCRIPT, *output.glob(_AS_COMPILED.format("*"))]:
+        for stale in [output / PRECISION_SCRIPT, *output.glob(AS_COMPILED.format("*"))]:
             stale.unlink(missing_ok=True)
         if _is_over(clock, script, before):
             _drop_backend(_backend_file(output, script.name))
+            # That of an earlier run is of a backend that is gone.
+            stack.enter_context(_Result(RunFolder(output / "after"), None))
             outcome = _outcome_of_profile(script, before, rewrites.scripts)
-            outcome.declined, outcome.unseen = rewrites.declined, unseen_by_rules(before.path)
-            outcome.seconds = clock.phases
-            _write_report(outcome, before, output, options)
-            return outcome
-        subject = loaded.subject or subject_of(script)
-        if subject.why_unprovable is not None:
-            raise OpprofError(
-                f"{path}: {subject.why_unprovable}, so that no program can be proven to compute the same",
-                remedy=subject.unprovable_remedy,
+        else:
+            outcome = _search(
+                script, loaded, before, rewrites.scripts, output, options, clock, stack
             )
-        widen_budget(subject, options)
-        ahead = loaded.ahead or _start_ahead(script, options, stack)
-        # The optimized program is proven, and profiled like this one: where its graph is known, without compiling it again.
-        share = _AGAIN if ahead.store is None else _FROM_CACHE
-        proof = share * (clock.phases["profile"] - loaded.waited)
-        clock.reserve(_BEFORE_ANY * proof + options.seconds, once_kept=proof + options.seconds)
-        progress(f"3/4 try {len(rewrites.scripts)} recommendations")
-        candidates = stack.enter_context(scratch_folder())
-        kernel_ns = None
-        if subject.script.device_type == "cuda":
-            kernel_ns = kernel_time(read_json(before.profile, within=before.path))
-        how = SearchOptions(options.error_budget, options.seconds, kernel_ns)
-        search = Search(
-            subject,
-            rewrites.scripts,
-            candidates,
-            output,
-            how,
-            clock,
-            ahead,
-            loaded.explored,
-            lambda: _recommend_as_compiled(script, before, output, options),
-        )
-        found = search.run()
-        progress("4/4 prove and report")
-        result = stack.enter_context(_Result(RunFolder(output / "after"), ahead.store))
-        outcome = _finish(subject, found, output, result, options, clock)
         outcome.declined, outcome.unseen = rewrites.declined, unseen_by_rules(before.path)
-        if outcome.backend is not None:
-            with clock.phase("profile of the result"):
-                _try_to_profile_after(subject, outcome, before, result, options)
     outcome.seconds = clock.phases
     for entrant in outcome.entrants:
         entrant.lines = (*first_lines, *entrant.lines)
     _write_report(outcome, before, output, options)
+    return outcome
+
+
+def _search(
+    script: ModelScript,
+    loaded: "_Loaded",
+    before: RunFolder,
+    scripts: Sequence[Script],
+    output: Path,
+    options: OptimizeOptions,
+    clock: Clock,
+    stack: contextlib.ExitStack,
+) -> Outcome:
+    """Tries, keeps, proves and profiles; what it begins ends with `stack`."""
+    subject = loaded.subject or subject_of(script)
+    if subject.why_unprovable is not None:
+        raise OpprofError(
+            f"{script.path}: {subject.why_unprovable}, so that no program can be proven to compute the same",
+            remedy=subject.unprovable_remedy,
+        )
+    widen_budget(subject, options)
+    ahead = loaded.ahead or _start_ahead(script, options, stack)
+    # The optimized program is proven, and profiled like this one: where its graph is known, without compiling it again.
+    share = _AGAIN if ahead.store is None else _FROM_CACHE
+    proof = share * (clock.phases["profile"] - loaded.waited)
+    clock.reserve(_BEFORE_ANY * proof + options.seconds, once_kept=proof + options.seconds)
+    progress(f"3/4 try {len(scripts)} recommendations")
+    candidates = stack.enter_context(scratch_folder())
+    kernel_ns = None
+    if subject.script.device_type == "cuda":
+        kernel_ns = kernel_time(read_json(before.profile, within=before.path))
+    how = SearchOptions(options.error_budget, options.seconds, kernel_ns)
+    search = Search(
+        subject,
+        scripts,
+        candidates,
+        output,
+        how,
+        clock,
+        ahead,
+        loaded.explored,
+        lambda: _recommend_as_compiled(script, before, candidates, options),
+    )
+    found = search.run()
+    progress("4/4 prove and report")
+    result = stack.enter_context(_Result(RunFolder(output / "after"), ahead.store))
+    outcome = _finish(subject, found, output, result, options, clock)
+    if outcome.backend is not None:
+        with clock.phase("profile of the result"):
+            _try_to_profile_after(subject, outcome, before, result, options)
     return outcome
 
 
@@ -202,31 +216,32 @@ def _outcome_of_profile(
 
 
 def _recommend_as_compiled(
-    script: ModelScript, before: RunFolder, output: Path, options: OptimizeOptions
+    script: ModelScript, before: RunFolder, scratch: Path, options: OptimizeOptions
 ) -> list[Script]:
     """What the rules have for the model as torch.compile traces it: that is what a backend is handed, and not what was exported."""
     progress("  asking the rules of the program as torch.compile traces it")
+    found: list[Script] = []
+    for number, source in enumerate(_trace_as_compiled(script)):
+        folder = RunFolder(scratch / f"as-compiled-{number}")
+        folder.path.mkdir()
+        # What it says of the device holds for this program too.
+        shutil.copyfile(before.run, folder.run)
+        _import(source, folder.graph)
+        rewrites = folder.path / "rewrites"
+        found += recommend(folder.path, rewrites, error_budget=options.error_budget).scripts
+    return found
+
+
+def _trace_as_compiled(script: ModelScript) -> list[GraphSource]:
+    """The graphs that torch.compile hands to a backend, in the operators that rules look for."""
     sources: list[GraphSource] = []
-    keep = keep_dynamo_graphs(script.name, sources, lambda *graph: in_operators(*graph)[0])
+    keep = keep_operator_graphs(script.name, sources)
     try:
         # Dynamo is not reset: what is compiled already is measured on.
         script.step_of(torch.compile(script.module, backend=keep))()
     except Exception as error:
-        progress(f"     {user_error(script, 'the model does not run compiled', error)}")
-    found: list[Script] = []
-    for source in sources:
-        with scratch_folder() as scratch:
-            folder = RunFolder(scratch)
-            # What it says of the device holds for this program too.
-            shutil.copyfile(before.run, folder.run)
-            write_graph_json(folder.graph_json, source)
-            import_graph(folder.graph_json, folder.graph)
-            budget = options.error_budget
-            for one in recommend(scratch, scratch / "rewrites", error_budget=budget).scripts:
-                name = f"{len(found)}-{one.name}"
-                kept = shutil.copyfile(one.path, output / _AS_COMPILED.format(name))
-                found.append(replace(one, path=kept))
-    return found
+        raise user_error(script, "the model does not run compiled", error) from error
+    return sources
 
 
 # What a program may err by where the model itself is over the budget: rounding in another order is not the same error.
@@ -463,7 +478,7 @@ def _check_output(output: Path, name: str) -> None:
     backend = _backend_file(output, name)
     check_mark(backend, BACKEND_TITLE, at_beginning=True)
     check_mark(test_file(backend), TEST_TITLE, at_beginning=True)
-    for file in [output / PRECISION_SCRIPT, *output.glob(_AS_COMPILED.format("*"))]:
+    for file in [output / PRECISION_SCRIPT, *output.glob(AS_COMPILED.format("*"))]:
         check_mark(file, "fx.rewrite")
     check_mark(output / "optimize.json", '"error_budget"')
     check_mark(output / "report.txt", "opprof optimize: ")
@@ -600,12 +615,24 @@ def _profile_after(
     result: _Result,
     options: OptimizeOptions,
 ) -> None:
-    """A run folder of the optimized program: the rewritten graph, what Inductor made of it, and a trace."""
+    """A run folder of the optimized program: the rewritten graph (that of torch.compile where a rewrite has no place in the exported one), what Inductor made of it, and a trace."""
     assert outcome.backend is not None
     progress("  profiling the optimized program")
     after, program = result.folder, result.program
+    as_compiled: list[GraphSource] = []
+    if any(script.path.match(AS_COMPILED.format("*")) for script in outcome.kept):
+        as_compiled = _trace_as_compiled(subject.script)
+        subject.restore()
+        if len(as_compiled) != 1:
+            raise OpprofError(
+                f"a rewrite was kept that has no place in the exported graph, and torch.compile makes {len(as_compiled)} graphs, "
+                "where a profile is of one"
+            )
     after.path.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(before.graph, after.graph)
+    if as_compiled:
+        _import(as_compiled[0], after.graph)
+    else:
+        shutil.copyfile(before.graph, after.graph)
     for script in outcome.kept:
         _apply(script, after)
     args, kwargs = subject.script.args, subject.script.kwargs
@@ -628,6 +655,13 @@ def _profile_after(
         },
     )
     attribute(after)
+
+
+def _import(source: GraphSource, target: Path) -> None:
+    with scratch_folder() as scratch:
+        exchanged = RunFolder(scratch).graph_json
+        write_graph_json(exchanged, source)
+        import_graph(exchanged, target)
 
 
 def _apply(script: Script, folder: RunFolder) -> None:

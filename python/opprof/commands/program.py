@@ -41,7 +41,7 @@ from opprof.export.compilations import CompilationLog, Names
 from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.inductor import CompiledGraph, watching_inductor
 from opprof.export.model_script import ModelScript
-from opprof.export.stages import dynamo_inputs, user_error
+from opprof.export.stages import dynamo_inputs, keep_dynamo_graphs, user_error
 from opprof.progress import progress
 from opprof.recording.identity import NodeGraph
 from opprof.run_folder import CODE_GRAPH, POST_GRAD, RunFolder
@@ -257,6 +257,13 @@ def in_operators(module: fx.GraphModule, inputs: list[Any]) -> tuple[fx.GraphMod
 
 def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error) or 'no message').splitlines()[0]}"
+
+
+def keep_operator_graphs(
+    name: str, kept: list[GraphSource]
+) -> Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]:
+    """A backend that adds each graph that it is handed to `kept`, in operators where it can be, and runs it as it is."""
+    return keep_dynamo_graphs(name, kept, lambda *graph: in_operators(*graph)[0])
 
 
 def difference(

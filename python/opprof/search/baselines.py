@@ -20,7 +20,7 @@ from opprof.backend.emitted.cuda_graph import CapturedGraph
 from opprof.backend.emitted.tf32 import with_tf32
 from opprof.devices import synchronize
 from opprof.search.clock import TimeIsUp, limited
-from opprof.search.trials import BOX_OVER
+from opprof.search.trials import why_ended
 
 EAGER, INDUCTOR = "eager", "Inductor"
 
@@ -208,10 +208,7 @@ def make_baseline(
         baseline.program = program
     except TimeIsUp as up:
         baseline.error = None
-        ended = f"{BOX_OVER} while it was compiled"
-        baseline.reason = (
-            f"left out: {f'choosing its kernels {up}' if recipe.tunes_float32 else ended}"
-        )
+        baseline.reason = f"left out: {why_ended(up, tunes=recipe.tunes_float32)}"
         subject.restore()
     except Exception as error:
         text = (str(error) or "no message").splitlines()[0][:200]

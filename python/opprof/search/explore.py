@@ -3,9 +3,10 @@
 import contextlib
 import functools
 import math
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,11 @@ from opprof.search.precision import (
 )
 from opprof.search.prediction import StepModel
 from opprof.search.training import training_recipes
-from opprof.search.trials import BOX_OVER, Ablation, End, Trial
+from opprof.search.trials import BOX_OVER, Ablation, End, Trial, why_ended
 from opprof.units import counted, microseconds, milliseconds
 
+# Scripts for the program as torch.compile traces it, where those for the exported one have no place.
+AS_COMPILED = "as-compiled-{}.mlir"
 # A prediction below this share of a step is not worth a compilation of its own.
 NOISE = LEAST_GAIN / 2
 # What times kernels to choose among them may take so long in any case, and otherwise half of what the search took before it.
@@ -134,7 +137,7 @@ class Search:
         self.ahead = ahead
         self.explored = explored
         # Gives what the rules have for the model as torch.compile traces it, which is asked for where an offer has no place there.
-        self.as_compiled = functools.cache(as_compiled)
+        self.recommend_as_compiled = as_compiled
         # Rules of which that was taken, by name.
         self.asked: set[str] = set()
         self.workshop = Workshop(subject, folder, options.error_budget, ahead.store)
@@ -143,7 +146,7 @@ class Search:
         self.best_ns = 0
         # On a GPU, what bounds a step of the best.
         self.model: StepModel | None = None
-        # Where nothing is compiled ahead, what is begun in the box may end long after it. On a GPU it is short.
+        # On a CPU what is begun in the box may end long after it; on a GPU it is short.
         self.ends_with_box = (
             subject.script.device_type == "cpu" and clock.budget_seconds is not None
         )
@@ -303,7 +306,10 @@ class Search:
 
     def _box_limit(self) -> float | None:
         """Seconds that what takes no part in choosing kernels may take, or None for as long as it does."""
-        return max(1.0, self.clock.until_end) if self.ends_with_box else None
+        if not self.ends_with_box:
+            return None
+        # What is kept is to be proven in the time that is reserved for that.
+        return max(1.0, self.clock.left if self.found.kept else self.clock.until_end)
 
     def _tuning(self, limit: float | None) -> contextlib.AbstractContextManager[None]:
         """What chooses kernels by timing them is disturbed by others as any measurement is, and takes longer than those."""
@@ -418,13 +424,34 @@ class Search:
         self.asked |= rules
         known = {self.workshop.content(script) for script in self.scripts}
         found = [
-            script
-            for script in self.as_compiled()
+            self._keep_as_compiled(script)
+            for script in self._as_compiled
             if script.name in rules and self.workshop.content(script) not in known
         ]
         self.scripts += found
         self.ahead.add(self._jobs_of(found))
         return found
+
+    @functools.cached_property
+    def _as_compiled(self) -> list[Script]:
+        """What the rules have for the compiled program; nothing where asking them fails, as what was found before is not to be lost for it."""
+        try:
+            with limited(self._box_limit()):
+                return self.recommend_as_compiled()
+        except TimeIsUp:
+            why = BOX_OVER
+        except Exception as error:
+            why = str(error) or type(error).__name__
+        finally:
+            self.subject.restore()
+        progress(f"     no rewrites of the program as torch.compile traces it: {why}")
+        return []
+
+    def _keep_as_compiled(self, script: Script) -> Script:
+        """It with a copy that stays when the search has ended."""
+        count = len(list(self.output.glob(AS_COMPILED.format("*"))))
+        kept = self.output / AS_COMPILED.format(f"{count}-{script.name}")
+        return replace(script, path=Path(shutil.copyfile(script.path, kept)))
 
     def _graph_round(self, script: Script, scripts: Sequence[Script]) -> Script | None:
         """The CUDA graph that is captured round what `script` makes in the same compilation, where launches would be what is left."""
@@ -536,8 +563,7 @@ class Search:
                 yield
         except TimeIsUp as up:
             self.subject.restore()
-            ended = f"{BOX_OVER} while it was compiled"
-            raise TimeIsUp(ended if limit is None else f"choosing its kernels {up}") from None
+            raise TimeIsUp(why_ended(up, tunes=limit is not None)) from None
 
     def _build_and_judge(self, scripts: list[Script]) -> Trial:
         begin = time.monotonic()

@@ -22,12 +22,18 @@ class Entrant:
     # What a person writes to use it.
     lines: tuple[str, ...]
     error: float | None = None
+    # Whether it may be used: it is the user's own program, or was compared and is within the budget.
     allowed: bool = False
     latency_ns: int | None = None
     # Of steps that follow one another; None on a CPU.
     loop_ns: int | None = None
     # Why it was not measured.
     reason: str = ""
+
+    @property
+    def within_budget(self) -> bool:
+        """Whether it was compared, and errs by no more than is allowed."""
+        return self.allowed and self.error is not None
 
 
 @dataclass
@@ -117,7 +123,7 @@ def facts_of(outcome: Outcome) -> dict[str, Any]:
                 "name": one.name,
                 "lines": list(one.lines),
                 "error": _number(one.error),
-                "within_budget": one.allowed,
+                "within_budget": one.within_budget,
                 "latency_ns": one.latency_ns,
                 "loop_ns": one.loop_ns,
                 "reason": one.reason,

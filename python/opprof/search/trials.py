@@ -4,9 +4,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from opprof.backend.rewrites import Script
+from opprof.search.clock import TimeIsUp
 
 # Why what there was no time for is left out.
 BOX_OVER = "the time box was over"
+
+
+def why_ended(up: TimeIsUp, *, tunes: bool) -> str:
+    """Why a compilation that was ended is left out: one that chooses kernels by timing them may take a part of the box alone."""
+    return f"choosing its kernels {up}" if tunes else f"{BOX_OVER} while it was compiled"
 
 
 class End(Enum):
