@@ -148,9 +148,9 @@ void join::addUndisturbedTime(const Trace &trace, Profile &profile) {
       add(gaps, like, end, next, activity.recordingBesideNs);
     }
   }
-  const bool isUndisturbed = 100 * spans.usualNs() >= kNearPct * spans.allNs();
-  profile.summary.undisturbedNs =
-      isUndisturbed ? spans.allNs() : spans.usualNs();
+  const int64_t usualNs = spans.usualNs();
+  const bool isUndisturbed = 100 * usualNs >= kNearPct * spans.allNs();
+  profile.summary.undisturbedNs = isUndisturbed ? spans.allNs() : usualNs;
   profile.summary.undisturbedIdleNs =
       isUndisturbed ? gaps.allNs() : gaps.usualNs();
 }

@@ -160,7 +160,7 @@ const KernelFamily *opprof::metrics::findKernelFamily(StringRef kernel) {
 
 bool opprof::metrics::isLayoutConversion(StringRef kernel) {
   static constexpr StringLiteral kParts[] = {
-      "nchwToNhwc", "nhwcToNchw",
+      kToNhwc[0], kToNchw[0],
       // MIOpen's.
       "batched_transpose_", "transpose_NCHW2CNHW", "transpose_CNHW2NCHW"};
   return llvm::any_of(kParts,

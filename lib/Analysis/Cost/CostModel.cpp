@@ -311,8 +311,6 @@ static Count getAttentionFlops(const TensorShape &query, const TensorShape &key,
 /// special function (exp, tanh, rsqrt) counts once, as hardware has a unit for
 /// it.
 static uint64_t getPointwiseOperations(StringRef name) {
-  // In place it computes the same.
-  name.consume_back("_");
   return StringSwitch<uint64_t>(name)
       .Case("gelu", 8)
       .Cases({"silu", "sigmoid", "mish", "softplus"}, 4)

@@ -73,7 +73,8 @@ public:
   }
 
   bool hasWrites() const { return !writes.empty(); }
-  GraphView run();
+  /// With what the bodies were made into, or none where one is as it was.
+  GraphView run(std::vector<std::optional<GraphView>> bodies);
 
 private:
   using Taken = function_ref<uint32_t(uint32_t)>;
@@ -141,7 +142,7 @@ void WriteFollower::append(uint32_t node) {
   to.nodes.push_back(std::move(copy));
 }
 
-GraphView WriteFollower::run() {
+GraphView WriteFollower::run(std::vector<std::optional<GraphView>> bodies) {
   to.name = from.name;
   to.stage = from.stage;
   for (uint32_t i = 0; i < from.nodes.size(); ++i) {
@@ -158,8 +159,8 @@ GraphView WriteFollower::run() {
   for (const json::Value &value : from.outputArgs)
     to.outputArgs.push_back(
         withTaken(value, [&](uint32_t node) { return now(node); }));
-  for (const GraphView &body : from.subgraphs)
-    to.subgraphs.push_back(followWrites(body).value_or(body));
+  for (auto [body, followed] : zip_equal(from.subgraphs, bodies))
+    to.subgraphs.push_back(followed ? std::move(*followed) : body);
   to.reindex();
   return std::move(to);
 }
@@ -167,10 +168,13 @@ GraphView WriteFollower::run() {
 std::optional<GraphView>
 opprof::inductor::followWrites(const GraphView &graph) {
   WriteFollower follower(graph);
-  bool hasBody = any_of(graph.subgraphs, [](const GraphView &body) {
-    return WriteFollower(body).hasWrites();
+  std::vector<std::optional<GraphView>> bodies;
+  for (const GraphView &body : graph.subgraphs)
+    bodies.push_back(followWrites(body));
+  bool hasBody = any_of(bodies, [](const std::optional<GraphView> &followed) {
+    return followed.has_value();
   });
   if (!follower.hasWrites() && !hasBody)
     return std::nullopt;
-  return follower.run();
+  return follower.run(std::move(bodies));
 }
