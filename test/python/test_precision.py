@@ -1,5 +1,6 @@
 """Precision by region: what runs at a level, how the levels are chosen, and that what is never cast is not."""
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from opprof.backend.checks import Subject, relative_error
 from opprof.backend.emitted import matching
-from opprof.backend.emitted.graphs import trace_to_aten
+from opprof.backend.emitted.graphs import operator_name, trace_to_aten
 from opprof.backend.emitted.interface import Rewrite, TensorSpec
 from opprof.backend.emitted.precision import cast_graph
 from opprof.backend.emitted.prologue import split_prologue
@@ -328,6 +329,9 @@ def test_a_merge_computes_at_the_most_exact_level_of_what_it_merges() -> None:
         (torch.addmm, ((48,), (7, 64), (64, 48))),
         (torch.bmm, ((3, 7, 64), (3, 64, 48))),
         (torch.matmul, ((2, 7, 64), (64, 48))),
+        # Squares of images beside each other; the last column is left over.
+        (functools.partial(nn.functional.conv2d, stride=4), ((2, 4, 8, 13), (48, 4, 4, 4), (48,))),
+        (functools.partial(nn.functional.conv1d, stride=(8,)), ((2, 8, 24), (48, 8, 8))),
     ],
 )
 def test_each_level_of_a_product_is_more_exact_than_the_one_before(
@@ -344,6 +348,54 @@ def test_each_level_of_a_product_is_more_exact_than_the_one_before(
     order = ["bfloat16", "float16", "float16_float32", "float16x2", "float16x3"]
     assert all(errors[coarse] > errors[fine] for coarse, fine in itertools.pairwise(order))
     assert errors["float16x3"] < 3e-6 < 1e-4 < errors["float16x2"] < 3e-4
+
+
+@pytest.mark.parametrize(
+    "channels_last, padding, dilation, groups, product",
+    [
+        (False, 0, 1, 1, True),
+        (True, 0, 1, 1, True),
+        (False, 1, 1, 1, False),
+        (False, 0, 2, 1, False),
+        (False, 0, 1, 2, False),
+    ],
+)
+def test_convolutions_over_squares_beside_each_other_are_products(
+    channels_last: bool, padding: int, dilation: int, groups: int, product: bool
+) -> None:
+    def forward(x: Tensor, w: Tensor, bias: Tensor) -> Tensor:
+        y = nn.functional.conv2d(x, w, bias, 4, padding, dilation, groups)
+        # A view of what lies in memory as the library's result does.
+        return y.permute(0, 2, 3, 1).view(-1, 8) if channels_last else y.view(2, 8, -1)
+
+    x, w, bias = torch.randn(2, 4, 16, 17), torch.randn(8, 4 // groups, 4, 4), torch.randn(8)
+    if channels_last:
+        x, w = (value.to(memory_format=torch.channels_last) for value in (x, w))
+    inputs = [x, w, bias]
+    (name,) = classes(forward, inputs)
+    graph = cast(forward, inputs, {name: "float16x3"})
+    names = {operator_name(node) for node in graph.graph.nodes}
+    assert ("mm" in names, "conv2d" in names) == (product, not product)
+    expected = forward(*[value.double() for value in inputs])
+    assert relative_error(graph(*inputs), expected) < 3e-6
+
+
+@pytest.mark.parametrize("level", ["float16", "float32", None])
+def test_linear_layers_take_rows_that_lie_one_behind_the_other(level: str | None) -> None:
+    """As PyTorch's attention takes a batch; a copy of it is made in the cast, and a product over each row in none."""
+
+    def forward(x: Tensor, w: Tensor) -> Tensor:
+        return nn.functional.linear(x.transpose(0, 1), w)
+
+    inputs = [torch.randn(5, 3, 64), torch.randn(48, 64)]
+    (name,) = classes(forward, inputs)
+    if level is None:
+        graph = cast_graph(trace_to_aten(forward, inputs), inputs, torch.bfloat16)
+    else:
+        graph = cast(forward, inputs, {name: level})
+    (layer,) = [node for node in graph.graph.nodes if operator_name(node) == "linear"]
+    assert layer.args[0].meta["val"].is_contiguous()
+    assert relative_error(graph(*inputs), forward(*inputs)) < 2e-2
 
 
 def test_weights_are_cast_and_split_in_the_prologue() -> None:

@@ -18,6 +18,7 @@ from opprof.backend.emitted.graphs import operator_name, trace_to_aten
 from opprof.backend.emitted.precision import exact_nodes
 from opprof.backend.emitted.regions import (
     Levels,
+    as_product_of_patches,
     class_of,
     split_operands,
     why_not_regions,
@@ -190,7 +191,9 @@ class Probe:
             operand.meta.get("val") if isinstance(operand, fx.Node) else operand
             for operand in node.args
         ]
-        region.splits = operator in _SPLIT and split_operands(node, args) is not None
+        region.splits = (
+            operator in _SPLIT and split_operands(node, args) is not None
+        ) or as_product_of_patches(node, args) is not None
 
 
 _SPLIT = ("linear", "mm", "addmm", "bmm", "matmul")

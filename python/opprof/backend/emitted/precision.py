@@ -110,6 +110,18 @@ def exact_nodes(graph: fx.GraphModule) -> set[fx.Node]:
     return exact
 
 
+def over_rows(node: fx.Node, args: Sequence[Any]) -> Sequence[Any]:
+    """A linear layer's operands with rows that lie one behind the other. Of ones that do not, as of a transposed batch, PyTorch makes a
+    product of its own for each row of the first dimension, which reads all weights; a copy that a cast makes in any case costs nothing.
+    """
+    if operator_name(node) != "linear" or not isinstance(args[0], torch.Tensor):
+        return args
+    x = args[0]
+    if x.dim() < 3 or x.is_contiguous():
+        return args
+    return (x.contiguous(), *args[1:])
+
+
 # They put a number in the place of values. Arithmetic takes its numbers in float32, whatever its operands are.
 _FILLS = (
     *("full", "full_like", "new_full", "fill", "masked_fill", "where"),
@@ -290,7 +302,7 @@ def cast_graph(graph: fx.GraphModule, inputs: Sequence[Any], dtype: torch.dtype)
                 return dtype if leaf is torch.float32 else saturated(node, leaf, dtype)
 
             args, kwargs = torch.utils._pytree.tree_map(prepare, (args, kwargs))
-            result = self.call_function(node.target, args, kwargs)
+            result = self.call_function(node.target, over_rows(node, args), kwargs)
             # What is made of no tensor is float32 without being told, and what some operators make of any.
             if node not in exact:
                 return torch.utils._pytree.tree_map(

@@ -1,10 +1,12 @@
 """Precision by region: each class of nodes computes at a level of its own."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import fx
+from torch._prims_common import suggest_memory_format
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.traceback import preserve_node_meta
 from torch.utils._python_dispatch import _disable_current_modes
@@ -22,6 +24,7 @@ from opprof.backend.emitted.precision import (
     is_scaled,
     narrowed,
     numbers_of,
+    over_rows,
     restored,
     saturated,
     values_of_results,
@@ -143,15 +146,65 @@ def split_operands(node: fx.Node, args: Sequence[Any]) -> tuple[Any, Any, Any] |
     return None
 
 
+def as_product_of_patches(node: fx.Node, args: Sequence[Any]) -> tuple[Any, Any, Any] | None:
+    """A convolution over squares beside each other, as a vision transformer begins with, as x · w + bias, with a patch a row; None for
+    what is none.
+    """
+    kernel = _patch_size(node, args)
+    if kernel is None:
+        return None
+    x, weight, bias = args[0], args[1], args[2] if len(args) > 2 else None
+    count, channels = x.shape[:2]
+    sizes = [size // k for size, k in zip(x.shape[2:], kernel, strict=True)]
+    for dim, (size, k) in enumerate(zip(sizes, kernel, strict=True), 2):
+        x = x.narrow(dim, 0, size * k)
+    split = [part for pair in zip(sizes, kernel, strict=True) for part in pair]
+    rank = len(kernel)
+    # A batch's places, then what is in each.
+    order = [0, *range(2, 2 + 2 * rank, 2), 1, *range(3, 3 + 2 * rank, 2)]
+    patches = x.reshape(count, channels, *split).permute(order)
+    return patches.reshape(count, *sizes, -1), weight.reshape(weight.shape[0], -1).t(), bias
+
+
+def _patch_size(node: fx.Node, args: Sequence[Any]) -> list[int] | None:
+    name = operator_name(node)
+    if name not in ("conv1d", "conv2d", "conv3d") or node.kwargs or len(args) < 4:
+        return None
+    x, weight = args[0], args[1]
+    kernel = list(weight.shape[2:])
+    rank = len(kernel)
+
+    def each(position: int, default: int) -> Any:
+        given = args[position] if len(args) > position else default
+        values = list(given) if isinstance(given, (list, tuple)) else [given]
+        return values * rank if len(values) == 1 else values
+
+    beside = each(3, 1) == kernel and each(4, 0) == [0] * rank and each(5, 1) == [1] * rank
+    groups = args[6] if len(args) > 6 else 1
+    fits = beside and groups == 1 and x.dim() == rank + 2 and math.prod(kernel) > 1
+    return kernel if fits and all(isinstance(size, int) for size in x.shape) else None
+
+
 # The bits of a float32 that float16 has too, but for its exponent's range.
 _LEADING_BITS = ~0x1FFF
 
 
 def _halves(value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """`value` as the sum of two in float16, but for the last bits."""
+    """`value` as the sum of two that float16 holds, but for the last bits."""
     # By its bits: a cast there and back is none to Inductor, and nothing would be left for the second part.
     high = (value.view(torch.int32) & _LEADING_BITS).view(torch.float32)
-    return _cast(high, torch.float16), _cast(value - high, torch.float16)
+    return high, value - high
+
+
+def _alternating(value: torch.Tensor, parts: int) -> torch.Tensor:
+    """The halves of `value` in float16, side by side: the first, the second, and the first again where there are three.
+
+    Of each element of what `cat` gives, Inductor may compute all that is joined, with what it is made of; of this only its own.
+    """
+    high, low = _halves(value)
+    place = torch.arange(parts, device=value.device).unsqueeze(-1)
+    both = torch.where(place == 1, low.unsqueeze(-2), high.unsqueeze(-2))
+    return _cast(both, torch.float16).flatten(-2)
 
 
 def _multiply(x: torch.Tensor, w: torch.Tensor, bias: Any, parts: int) -> torch.Tensor:
@@ -159,20 +212,21 @@ def _multiply(x: torch.Tensor, w: torch.Tensor, bias: Any, parts: int) -> torch.
     rows = x if w.dim() == 3 else x.reshape(-1, x.shape[-1])
     # The depth is the inner dimension of what a linear layer holds, and stays it.
     turned = w.transpose(-1, -2)
-    left, right = [_cast(rows, torch.float16)], [_cast(turned, torch.float16)]
-    if parts > 1:
-        left, right = list(_halves(rows)), right * 2
+    left = _alternating(rows, parts) if parts > 1 else _cast(rows, torch.float16)
+    right = [turned] * parts
     if parts > 2:
         high, low = _halves(turned)
-        left, right = [*left, left[0]], [high, high, low]
-    product = _accumulated(_side_by_side(left), _side_by_side(right).transpose(-1, -2))
+        right = [high, high, low]
+    columns = torch.cat([_cast(part, torch.float16) for part in right], -1)
+    product = _accumulated(left, columns.transpose(-1, -2))
     if w.dim() == 2:
         product = product.reshape(*x.shape[:-1], w.shape[-1])
     return product if bias is None else product + bias
 
 
-def _side_by_side(parts: list[torch.Tensor]) -> torch.Tensor:
-    return torch.cat(parts, -1) if len(parts) > 1 else parts[0]
+def _laid_out(value: torch.Tensor, node: fx.Node) -> torch.Tensor:
+    """In the order that the node's own result has in memory: views are made of that."""
+    return value.contiguous(memory_format=suggest_memory_format(node.meta["val"]))
 
 
 def _accumulated(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -237,6 +291,9 @@ class Levels(fx.Interpreter):
             operands = split_operands(node, wide)
             if operands is not None:
                 return _multiply(*operands, _PARTS[level])
+            operands = as_product_of_patches(node, wide)
+            if operands is not None:
+                return _laid_out(_multiply(*operands, _PARTS[level]).movedim(-1, 1), node)
         return self._at(node, args, kwargs, _NARROW.get(level or "", torch.float32))
 
     def _at(self, node: fx.Node, args: Any, kwargs: Any, dtype: torch.dtype) -> Any:
@@ -264,7 +321,7 @@ class Levels(fx.Interpreter):
             args = (prepare(args[0]), *args[1:])
         else:
             args, kwargs = torch.utils._pytree.tree_map(prepare, (args, kwargs))
-        result = self.call_function(node.target, args, kwargs)
+        result = self.call_function(node.target, over_rows(node, args), kwargs)
         if not products:
             return result
         return torch.utils._pytree.tree_map(lambda leaf: _cast(leaf, dtype), result)
