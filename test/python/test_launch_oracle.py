@@ -1214,6 +1214,27 @@ def test_products_that_a_pass_made_are_those_of_the_same_projections(tmp_path: P
     assert {confidence[name] for name in products} == {"medium"}
 
 
+class AttendedLater(Attended):
+    """The same, behind what also is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(16))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward((x * self.scale).tanh())
+
+
+def test_a_copy_is_stored_where_nothing_else_takes_what_it_copies(tmp_path: Path) -> None:
+    """The gradient of the keys, that lies the other way round, might have been stored in its place: nothing behind was sure."""
+    torch.manual_seed(0)
+    launch_map, runs = backward_graph(AttendedLater(), (torch.randn(2, 6, 16),), tmp_path)
+    found = verdicts(launch_map, runs)
+    assert not [v for v in found if v.verdict.refutes], found
+    nodes = [node for launch in launch_map["launches"] for node in launch["nodes"]]
+    assert {node["confidence"] for node in nodes} == {"high"}
+
+
 class Largest(nn.Module):
     """The places of the largest values, which nothing takes, are the numbers of another node."""
 

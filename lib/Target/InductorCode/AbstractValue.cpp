@@ -280,6 +280,11 @@ AbstractValue opprof::inductor::applyOperator(StringRef name,
   std::optional<double> number;
   if (!isData)
     number = applyExactly(name, args);
+  // A product with nothing would not tell what it is of, nor a sum with it.
+  if (name == "mul" && args.size() == 2 && isData)
+    for (auto [one, other] : {std::pair(0, 1), std::pair(1, 0)})
+      if (!args[one].isData && args[one].number == 0)
+        number = 0.04 * std::sin(3 * args[other].number + 0.4);
   if (!number && args.size() == 1)
     number = applyUnary(name, args[0].number);
   else if (!number && args.size() == 2)

@@ -26,11 +26,11 @@ struct AbstractValue {
 
   /// Beside the least number of a type, which masks are made of, what it is
   /// added to would vanish, and its exponential is no number: its digits stand
-  /// for it.
+  /// for it, a tenth of them, as exponentials of tens are as good as nothing.
   static AbstractValue constant(double number) {
     constexpr double kLargest = 1e30;
     if (std::isfinite(number) && std::fabs(number) > kLargest)
-      number = std::copysign(std::log10(std::fabs(number)), number);
+      number = std::copysign(std::log10(std::fabs(number)) / 10, number);
     return {number, !std::isnan(number), false, {}};
   }
   static AbstractValue data(double number) {

@@ -219,6 +219,8 @@ private:
   Match findMatch(const LaunchOperand &operand, const KernelStore &store,
                   GraphRunner &runner, GraphRunner &unrolled,
                   ArrayRef<uint32_t> among);
+  bool isSoleCopy(const LaunchOperand &operand, uint32_t copy,
+                  uint32_t from) const;
   bool mayBe(const KernelStore &store, const Match &match) const;
   void redraw(GraphRunner::Sizes sizes);
   Runners makeRunners(GraphRunner::Sizes sizes) const;
@@ -499,6 +501,43 @@ std::optional<bool> KernelProver::agreesAgain(const KernelStore &store,
   });
 }
 
+/// Whether a memory has the shape of the copy and not of what that copies,
+/// which nothing else takes any more: its elements lie as in the copy.
+bool KernelProver::isSoleCopy(const LaunchOperand &operand, uint32_t copy,
+                              uint32_t from) const {
+  auto isShaped = [&](uint32_t node) {
+    const std::vector<TensorInfo> &results = graph[node].results;
+    return results.size() == 1 &&
+           sameDims(results.front().shape, operand.info.shape);
+  };
+  if (!graph.isClone(copy) || graph.isOutput[graph.root[from]] ||
+      isShaped(from))
+    return false;
+  SmallVector<uint32_t> open = {from};
+  DenseSet<uint32_t> seen = {from, copy};
+  while (!open.empty())
+    for (uint32_t user : graph.users[open.pop_back_val()]) {
+      if (graph[user].op != GraphNode::Call || !seen.insert(user).second ||
+          joiner.computedBy.contains({&work.graph, user}))
+        continue;
+      if (!graph.isView(user))
+        return false;
+      open.push_back(user);
+    }
+  // The copy, and what shows it in its order of elements.
+  open = {copy};
+  while (!open.empty()) {
+    uint32_t at = open.pop_back_val();
+    if (isShaped(at))
+      return true;
+    for (uint32_t user : graph.users[at])
+      if (graph.isView(user) && !graph.movesElements(user, at) &&
+          seen.insert(user).second)
+        open.push_back(user);
+  }
+  return false;
+}
+
 /// The node that has the value, fits the buffer, and can be computed from what
 /// is read. Of a chain of copies the last one is stored, of twins the first.
 Match KernelProver::findMatch(const LaunchOperand &operand,
@@ -635,7 +674,8 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     if (match.score > best.score || (isEqual && isPreferred)) {
       if (isEqual) {
         match.isDoubtful |= !agrees;
-        bool moves = graph.movesElements(candidate, best.node);
+        bool moves = graph.movesElements(candidate, best.node) &&
+                     !isSoleCopy(operand, candidate, best.node);
         if (!graph.isClone(candidate) || moves)
           match.addRivals(best, agrees && !moves);
       }

@@ -1995,4 +1995,58 @@ TEST(LaunchProof, WritesInABodyOfABodyAreFollowed) {
   EXPECT_TRUE(right.isHigh(0)) << right.nodes(0);
   EXPECT_FALSE(program("1.0").isHigh(0));
 }
+
+// A recurrence that begins with nothing (RWKV): what it multiplies by zero, and
+// the exponential of what lies below the least number, tell what they are of.
+TEST(LaunchProof, ProductsWithNothingTellWhatTheyAreOf) {
+  Program program(
+      cppKernel("k0", "'const float*', 'float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0, float* out_ptr1",
+                loop("x0", 4) +
+                    "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+                    "  auto tmp1 = static_cast<float>(-1e+38);\n"
+                    "  auto tmp2 = float(tmp1 - tmp0);\n"
+                    "  auto tmp3 = std::exp(tmp2);\n"
+                    "  auto tmp4 = std::exp(tmp0);\n"
+                    "  out_ptr0[static_cast<int64_t>(x0)] = tmp3;\n"
+                    "  out_ptr1[static_cast<int64_t>(x0)] = tmp4;\n}\n") +
+          cppKernel("k1",
+                    "'const float*', 'const float*', 'const float*', 'float*'",
+                    "const float* in_ptr0, const float* in_ptr1, const float* "
+                    "in_ptr2, float* out_ptr0",
+                    loop("x0", 4) +
+                        "  auto tmp0 = in_ptr0[static_cast<int64_t>(x0)];\n"
+                        "  auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
+                        "  auto tmp2 = in_ptr2[static_cast<int64_t>(x0)];\n"
+                        "  auto tmp3 = static_cast<float>(0.0);\n"
+                        "  auto tmp4 = float(tmp0 * tmp3);\n"
+                        "  auto tmp5 = float(tmp1 * tmp2);\n"
+                        "  auto tmp6 = float(tmp4 + tmp5);\n"
+                        "  auto tmp7 = float(tmp4 + tmp1);\n"
+                        "  auto tmp8 = tmp6 / tmp7;\n"
+                        "  out_ptr0[static_cast<int64_t>(x0)] = tmp8;\n}\n") +
+          call("    x, y = args\n"
+               "    buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    k0(x, buf0, buf1)\n"
+               "    buf2 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
+               "    k1(buf0, buf1, y, buf2)\n"
+               "    return (buf2, )\n"),
+      "    def forward(self, x: \"f32[4]\", y: \"f32[4]\"):\n"
+      "        least: \"f32[4]\" = torch.ops.aten.full.default([4], -1e+38)\n"
+      "        sub: \"f32[4]\" = torch.ops.aten.sub.Tensor(least, x)\n"
+      "        old: \"f32[4]\" = torch.ops.aten.exp.default(sub)\n"
+      "        new: \"f32[4]\" = torch.ops.aten.exp.default(x)\n"
+      "        none: \"f32[4]\" = torch.ops.aten.full.default([4], 0)\n"
+      "        mul: \"f32[4]\" = torch.ops.aten.mul.Tensor(old, none)\n"
+      "        mul_1: \"f32[4]\" = torch.ops.aten.mul.Tensor(new, y)\n"
+      "        add: \"f32[4]\" = torch.ops.aten.add.Tensor(mul, mul_1)\n"
+      "        add_1: \"f32[4]\" = torch.ops.aten.add.Tensor(mul, new)\n"
+      "        div: \"f32[4]\" = torch.ops.aten.div.Tensor(add, add_1)\n"
+      "        return (div,)\n");
+  EXPECT_TRUE(program.isHigh(0)) << program.nodes(0);
+  EXPECT_EQ(program.nodes(0), "least sub old new");
+  EXPECT_TRUE(program.isHigh(1)) << program.nodes(1);
+  EXPECT_EQ(program.nodes(1), "none mul mul_1 add add_1 div");
+}
 } // namespace
