@@ -2064,6 +2064,39 @@ TEST_F(PlayedFindingsTest, ALoopOfALateHostCostsItsCalls) {
   EXPECT_EQ(get<evidence::OperatorLoop>().savedNs, 300'000);
 }
 
+/// Each row has what recording it took, and not a share of the step's.
+TEST_F(PlayedFindingsTest, ALoopsOwnRecordingIsNoCostOfIt) {
+  launch(0, 2'000);
+  for (int row = 1; row <= 16; ++row)
+    launch(row * 20'000, 2'000, "aten::square", "model.py:5")
+        .recordingBesideNs = 12'000;
+  launch(340'000, 100'000).recordingBesideNs = 12'000;
+  compute();
+  // A row takes 8 of the 20 us, and 15 of them go.
+  EXPECT_EQ(get<evidence::OperatorLoop>().savedNs, 15 * 8'000);
+}
+
+/// What holds the host up in one step of six is no cost of the loop that it
+/// met.
+TEST_F(PlayedFindingsTest, WhatHoldsTheHostUpIsNoCostOfALoop) {
+  profile.steps.clear();
+  int64_t at = 0;
+  for (uint32_t step = 0; step < 6; ++step) {
+    const int64_t start = at;
+    for (int row = 0; row < 16; ++row) {
+      at += row == 7 && step == 3 ? 520'000 : 20'000;
+      launch(at, 2'000, "aten::square", "model.py:5").step = step;
+    }
+    at += 20'000;
+    launch(at, 2'000).step = step;
+    profile.steps.push_back({step, start, at + 10'000, Phase::Steady});
+  }
+  compute();
+  // One row of a step stays. The one that was held up counts twice what is
+  // usual before its call, 16 us.
+  EXPECT_EQ(get<evidence::OperatorLoop>().savedNs, 6 * 15 * 20'000 + 16'000);
+}
+
 TEST_F(PlayedFindingsTest, WhatACompiledGraphLaunchesIsNoLoopOfTheLineThere) {
   for (int row = 0; row < 16; ++row)
     launch(row * 20'000, 2'000, "aten::square", "model.py:5");
