@@ -1372,6 +1372,31 @@ TEST_F(LineFindingsTest, AGradientLoopCostsItsCalls) {
   EXPECT_EQ(get<evidence::GradientLoop>().savedNs, 60 * 2'000);
 }
 
+/// What the next line takes is often longer than at the least of the calls.
+TEST_F(LineFindingsTest, ACallTakesWhatIsUsualForTheSmallest) {
+  for (llvm::StringRef dims :
+       {"[[64], [64], []]", "[[64, 64], [64, 64], []]"}) {
+    OperatorTime &op = profile.operators.emplace_back();
+    op.name = "aten::add_";
+    op.inputDims = dims.str();
+  }
+  const uint32_t large = profile.operators.size() - 1;
+  for (int parameter = 0; parameter < 32; ++parameter) {
+    const bool isLarge = parameter % 4 == 3;
+    const int64_t duration = isLarge              ? 40'000
+                             : parameter % 4 == 0 ? 1'000
+                                                  : 4'000;
+    run("aten::add_", "train.py:9", duration, Part::None).op =
+        isLarge ? large : large - 1;
+    profile.changeOrigin(profile.kernels.back(),
+                         [](Origin &origin) { origin.module = ""; });
+  }
+  compute();
+  // With 1 us to the next, 5 us of each; one call stays. Of 8 the call takes 2.
+  EXPECT_EQ(get<evidence::ParameterLoop>().savedNs,
+            24 * 5'000 + 8 * 2'000 - 5'000);
+}
+
 TEST_F(LineFindingsTest, ANormByHandIsOneOfAGradientLoop) {
   for (int parameter = 0; parameter < 20; ++parameter) {
     run("aten::pow", "train.py:5", 4'000, Part::None);
