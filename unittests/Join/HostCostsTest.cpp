@@ -129,6 +129,33 @@ TEST_F(HostCostsTest, RecordingALaunchTakesTimeBeforeIt) {
   EXPECT_EQ(profile->summary.recordingNs, 6 * 700 + 2 * 600);
 }
 
+/// A server's thread waits for requests between operators.
+TEST_F(HostCostsTest, AThreadThatWaitsForWorkRunsNoCodeOfTheProgram) {
+  EXPECT_DOUBLE_EQ(programMs(), 7);
+  trace.addThread("2");
+  auto wait = [&](ThreadId thread) {
+    for (int64_t step = 0; step < 3; ++step) {
+      HostEvent &event = trace.hostEvents.emplace_back();
+      event.name = "work wait";
+      event.thread = thread;
+      event.startNs = (step * 10 + 1) * kMs;
+      event.durationNs = 7 * kMs;
+      event.place = 1;
+    }
+  };
+  // Another one's wait is nothing of this one.
+  wait(1);
+  EXPECT_DOUBLE_EQ(programMs(), 7);
+  wait(0);
+  EXPECT_DOUBLE_EQ(programMs(), 0);
+  std::unique_ptr<Profile> profile = attribute(trace, {});
+  auto isWait = [](const HostCost &cost) {
+    return cost.kind == HostCostKind::Wait && cost.name == "work wait" &&
+           cost.source == "train.py:2";
+  };
+  EXPECT_TRUE(llvm::any_of(profile->host, isWait));
+}
+
 /// On a shared machine something else has the processor at times, in operators
 /// and between them: what is usual for each is the program's own.
 TEST_F(HostCostsTest, WhatHoldsStepsUpIsNotTheirOwnTime) {
