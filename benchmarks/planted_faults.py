@@ -5,7 +5,7 @@
 Each pair of benchmarks/models/faulty_train.py runs bare, the two in turns in one process: the saving is the median of what the rounds
 differ by. Then `opprof run` records either, and `opprof report --json` says what the fault costs. Several start and report at a time,
 one at a time runs. Printed is a line for each fault, with the cost over the saving (1 is right), and the findings about lines of the
-programs without it. On a CPU savings are of the process's own time, as the machine may be busy; those of a program that waits for its
+programs without it. The folder gets all of it as planted.json, beside the recordings. On a CPU savings are of the process's own time, as the machine may be busy; those of a program that waits for its
 data are of the clock's.
 """
 
@@ -137,6 +137,7 @@ def judge(fault: str, bare: dict[str, Any], faulty: dict[str, Any], fixed: dict[
     named = [finding for finding in costs if finding[1] in lines]
     whole = [f for f in faulty["findings"] if f["id"] in ids]
     cost = sum(cost for *_, cost in named)
+    steps = [max(1, profile.get("summary", {}).get("steps") or 1) for profile in (faulty, fixed)]
     return {
         "fault": fault,
         "named": bool(whole),
@@ -156,6 +157,14 @@ def judge(fault: str, bare: dict[str, Any], faulty: dict[str, Any], fixed: dict[
             faulty.get("summary", {}).get("steps"),
             fixed.get("summary", {}).get("steps"),
         ],
+        # What the recording made of the steps: what a step took, and what of that recording did.
+        **{
+            f"{name}_ns": [
+                profile.get("summary", {}).get(f"{key}_ns", 0) // count
+                for profile, count in zip((faulty, fixed), steps, strict=True)
+            ]
+            for name, key in (("recorded", "wall"), ("recording", "recording"))
+        },
         "error": bare.get("error") or faulty.get("error") or fixed.get("error"),
     }
 
@@ -174,6 +183,14 @@ def print_row(row: dict[str, Any]) -> None:
         print(f"{'':12} and {other}", flush=True)
 
 
+def machine(device: str) -> dict[str, Any]:
+    """What the figures are of."""
+    import torch
+
+    name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
+    return {"device": name, "cores": os.cpu_count(), "torch": torch.__version__}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
@@ -182,7 +199,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=4, help="programs that start at a time")
     parser.add_argument("--only", help="faults, with commas between")
     parser.add_argument(
-        "-o", "--output", type=Path, help="a folder for the recordings and rows.jsonl"
+        "-o", "--output", type=Path, help="a folder for the recordings, rows.jsonl and planted.json"
     )
     options = parser.parse_args()
     faults = [
@@ -217,6 +234,8 @@ def main() -> None:
                 file.write(json.dumps(rows[-1]) + "\n")
                 file.flush()
                 print_row(rows[-1])
+        document = {**machine(options.device), "rounds": options.rounds, "faults": rows}
+        (folder / "planted.json").write_text(json.dumps(document, indent=1) + "\n")
     right = sum(
         row["line"] and abs(row["cost_ns"] / row["saved_ns"] - 1) <= 0.2
         for row in rows

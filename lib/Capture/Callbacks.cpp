@@ -8,6 +8,7 @@
 #include "Session.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 using namespace opprof::capture;
@@ -136,6 +137,39 @@ int Callbacks::watchCalls(bool on) {
   if (!on)
     unsubscribe();
   return OPPROF_OK;
+}
+
+uint64_t Callbacks::measureNoting() {
+  std::lock_guard<std::mutex> lock(Mutex);
+  const CuptiApi *api = cupti();
+  const DriverApi *cuda = driver();
+  if (Calls || Now != Mode::Off || !Subscriber || !api || !cuda)
+    return 0;
+  auto timeCalls = [&] {
+    constexpr int kCalls = 256, kRounds = 5;
+    using Clock = std::chrono::steady_clock;
+    Clock::duration least = Clock::duration::max();
+    for (int round = 0; round < kRounds; ++round) {
+      const Clock::time_point from = Clock::now();
+      for (int at = 0; at < kCalls; ++at) {
+        // It needs no context, which at a program's end is gone.
+        int version = 0;
+        cuda->cuDriverGetVersion(&version);
+      }
+      least = std::min(least, Clock::now() - from);
+    }
+    return std::chrono::nanoseconds(least).count() / kCalls;
+  };
+  auto note = [&](bool on) {
+    Calls = on;
+    api->cuptiEnableCallback(on, Subscriber, CUPTI_CB_DOMAIN_DRIVER_API,
+                             CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion);
+  };
+  const auto without = timeCalls();
+  note(true);
+  const auto with = timeCalls();
+  note(false);
+  return uint64_t(std::max<decltype(with)>(with - without, 0));
 }
 
 void Callbacks::enableCalls() {

@@ -47,6 +47,10 @@ public:
   void watchGraphs(bool on);
   /// Notes calls that put work on a device, for HostCalls.
   int watchCalls(bool on);
+  /// What noting one call takes of the thread that makes it, in ns: of a call
+  /// that does nothing, noted and not. 0 where calls are noted already, or
+  /// nobody has the subscription. HostCalls has these calls afterwards.
+  uint64_t measureNoting();
 
   /// Begins to note launches into a new list. Fails when another tool holds
   /// the subscription.

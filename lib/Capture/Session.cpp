@@ -357,6 +357,9 @@ int Session::stop(opprof_capture_stats *stats) {
     session->QueueReady.notify_one();
   }
   session->Thread.join();
+  session->drainCalls();
+  if (!(session->Kinds & OPPROF_ALL_API))
+    session->describeNoting();
   Callbacks::get().release();
   size_t dropped = 0;
   session->Cupti->cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped);
@@ -559,6 +562,16 @@ void Session::describe() {
     Writer.meta("driver_version", std::to_string(cuda->version));
   describeDevices();
   Writer.flush();
+}
+
+void Session::describeNoting() {
+  const uint64_t ns = Callbacks::get().measureNoting();
+  // None of them is the program's.
+  uint64_t lost = 0;
+  HostCalls::get().take(lost);
+  std::lock_guard<std::mutex> lock(Writer.Mutex);
+  if (ns)
+    Writer.meta(kNotingCallKey, std::to_string(ns));
 }
 
 void Session::describeDevices() {

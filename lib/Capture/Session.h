@@ -94,6 +94,8 @@ private:
   void describe();
   /// A driver that is still starting, as it is when it injects this library,
   /// knows no devices yet: asked again until it does.
+  /// Says what noting a call takes, once none is noted any more.
+  void describeNoting();
   void describeDevices();
   /// One instant on all clocks. Asks CUPTI, so Writer.Mutex is not held.
   ClockRecord readClocks() const;

@@ -84,8 +84,15 @@ public:
   double launchesOf(const ItemChange &item) const {
     return result.byLaunch ? std::max(item.aKernels, item.bKernels) : 1;
   }
+  /// Says how many changes are unclear, and how many repeats would do.
+  void noteUnproven() const;
 
 private:
+  /// How many repeats a side would prove a change, were they as far apart as
+  /// those of `a` and `b`, which are of `repeats`; absent where very many would
+  /// not.
+  std::optional<size_t> repeatsThatProve(const Change &change, TrimmedMean a,
+                                         TrimmedMean b, size_t repeats) const;
   /// What B's time over A's is for most of the kernel time.
   std::optional<double> findClockRatio() const;
 
@@ -93,6 +100,13 @@ private:
   /// Of the numbers of repeats that were met last: most items have the same.
   std::optional<Bootstrap> bootstrap;
   std::pair<size_t, size_t> drawnFrom;
+  /// The largest change that is unclear, and how many repeats a side would
+  /// prove it.
+  struct Unproven {
+    double sizeNs;
+    std::optional<size_t> repeats;
+  };
+  std::optional<Unproven> unproven;
   /// Level of one comparison among all, and what an item changes by itself.
   double level = 0, ownShare = 0, leastNs = 0;
 };
@@ -184,6 +198,55 @@ void Judge::judge(const Series &a, const Series &b, Change &change,
                              std::abs(byClockOfA) > *change.floorNs
                          ? Verdict::Unclear
                          : Verdict::Same;
+  if (change.verdict != Verdict::Unclear)
+    return;
+  const double size = std::abs(*change.changeNs) * launches;
+  if (!unproven || unproven->sizeNs < size)
+    unproven = {size,
+                repeatsThatProve(change, ofA, ofB,
+                                 std::min(repeats.first, repeats.second))};
+}
+
+std::optional<size_t> Judge::repeatsThatProve(const Change &change,
+                                              TrimmedMean a, TrimmedMean b,
+                                              size_t repeats) const {
+  constexpr size_t kMostTimes = 20;
+  const TrimmedMean ofA = a, ofB = b;
+  for (size_t many = repeats + 1; many <= kMostTimes * repeats; ++many) {
+    const double times = double(many) / double(repeats);
+    for (auto [scaled, was] : {std::pair(&a, &ofA), std::pair(&b, &ofB)}) {
+      scaled->kept = static_cast<size_t>(double(was->kept) * times);
+      scaled->squaredError = was->squaredError / times;
+    }
+    const std::optional<double> margin = marginOfDifference(a, b, level);
+    if (margin && std::abs(*change.changeNs) >
+                      *change.floorNs + *margin * result.errorGrowth)
+      return many;
+  }
+  return std::nullopt;
+}
+
+void Judge::noteUnproven() const {
+  if (!unproven)
+    return;
+  const size_t repeats = std::min(drawnFrom.first, drawnFrom.second);
+  const StringRef what = result.byLaunch                 ? "launches"
+                         : result.a.repeatsAreRecordings ? "recordings"
+                                                         : "steps";
+  size_t count = llvm::count_if(result.items, [](const ItemChange &item) {
+    return item.verdict == Verdict::Unclear;
+  });
+  std::string text =
+      count ? formatv("{0} {1} unclear", formatCount(count, "item", "items"),
+                      count == 1 ? "is" : "are")
+                  .str()
+            : "the step is unclear";
+  text += formatv(": 95 % intervals leave out zero, and {0} {1} a side that "
+                  "differ as these do prove none of {2} changes",
+                  repeats, what, result.compared + 2);
+  if (unproven->repeats)
+    text += formatv("; for the largest about {0} would", *unproven->repeats);
+  result.notes.push_back(std::move(text));
 }
 
 static std::optional<double> trimmedMeanOf(const Series &series) {
@@ -359,5 +422,6 @@ Comparison compare::compareRecordings(ArrayRef<Recording> a,
       judge.judge(*both.first, *both.second, item, judge.launchesOf(item));
   sortItems(result.items, judge);
   addNotes(result);
+  judge.noteUnproven();
   return result;
 }

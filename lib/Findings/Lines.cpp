@@ -13,6 +13,7 @@
 #include "llvm/ADT/StringSwitch.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -543,31 +544,6 @@ static std::set<StringRef> findClippingLines(const Context &context) {
   return lines;
 }
 
-/// A norm for each parameter's gradient, one after the other.
-static void addGradientLoops(Context &context,
-                             const std::set<StringRef> &clipping) {
-  for (StringRef source : clipping) {
-    Line line(source);
-    Cost cost;
-    std::vector<int64_t> spans;
-    for (const Activity *kernel : context.kernels)
-      if (kernel->part == Part::None &&
-          Line(kernel->origin->source).isNear(line)) {
-        cost.add(context, *kernel);
-        spans.push_back(context.spanOf(*kernel));
-      }
-    // Gradients of all modules.
-    cost.module = "";
-    // All are read and scaled in any case: what is saved is the calls, each of
-    // which takes what the least of them does, those of numbers.
-    llvm::sort(spans);
-    int64_t call = spans[spans.size() / 10];
-    cost.replaceBy(context, cost.spanNs - int64_t(spans.size()) * call,
-                   kCallsOfList * size_t(context.steps));
-    addAt<evidence::GradientLoop>(context, source, cost);
-  }
-}
-
 /// To gradients that were set to zero the next backward pass adds, where it
 /// could keep what it made.
 static void addSums(const Context &context, std::map<StringRef, Cost> &sets) {
@@ -592,8 +568,39 @@ static void addSums(const Context &context, std::map<StringRef, Cost> &sets) {
 /// Calls of operators at a line, by name.
 using CallsByName = std::map<StringRef, std::vector<const Activity *>>;
 
+/// What a call of an operator takes beside what it does with tensors: what is
+/// usual for the smallest ones, or for numbers. Absent where sizes are not
+/// known or all are of one.
+static std::optional<int64_t> usualCall(const Context &context,
+                                        ArrayRef<const Activity *> kernels) {
+  std::map<uint32_t, std::vector<int64_t>> bySizes;
+  for (const Activity *kernel : kernels) {
+    if (!kernel->op)
+      return std::nullopt;
+    bySizes[*kernel->op].push_back(context.spanOf(*kernel));
+  }
+  std::optional<int64_t> least;
+  for (auto &[op, spans] : bySizes) {
+    const std::vector<trace::InputShape> inputs =
+        trace::readInputShapes(context.profile.operators[op].inputDims);
+    if (inputs.empty())
+      return std::nullopt;
+    const bool isOfNumbers =
+        llvm::all_of(inputs, [](const trace::InputShape &input) {
+          return llvm::all_of(input.tensors,
+                              [](const auto &sizes) { return sizes.empty(); });
+        });
+    // Of a few it is not known what is usual.
+    const bool isUsual = 2 * int64_t(spans.size()) >= context.steps;
+    if (isUsual && (isOfNumbers || bySizes.size() > 1))
+      least = std::min(least.value_or(std::numeric_limits<int64_t>::max()),
+                       medianOf(std::move(spans)));
+  }
+  return least;
+}
+
 /// What the tensors of a loop move stays: what a call takes goes, but for one
-/// of each operator. `least` is what the shortest take.
+/// of each operator.
 static void replaceLoop(const Context &context, Cost &cost,
                         const CallsByName &calls) {
   int64_t stays = 0;
@@ -602,12 +609,47 @@ static void replaceLoop(const Context &context, Cost &cost,
     for (const Activity *kernel : kernels)
       spans.push_back(context.spanOf(*kernel));
     llvm::sort(spans);
-    int64_t call = spans[spans.size() / 10];
+    const int64_t call =
+        usualCall(context, kernels).value_or(spans[spans.size() / 10]);
     for (int64_t span : spans)
       stays += std::max<int64_t>(span - call, 0);
     stays += call * context.steps;
   }
   cost.replaceBy(context, stays, calls.size() * size_t(context.steps));
+}
+
+/// A norm for each parameter's gradient, one after the other.
+static void addGradientLoops(Context &context,
+                             const std::set<StringRef> &clipping) {
+  for (StringRef source : clipping) {
+    Line line(source);
+    Cost cost;
+    std::vector<int64_t> spans;
+    CallsByName calls;
+    for (const Activity *kernel : context.kernels)
+      if (kernel->part == Part::None &&
+          Line(kernel->origin->source).isNear(line)) {
+        cost.add(context, *kernel);
+        spans.push_back(context.spanOf(*kernel));
+        calls[nameOf(*kernel)].push_back(kernel);
+      }
+    // Gradients of all modules.
+    cost.module = "";
+    // All are read and scaled in any case: what is saved is the calls. Where no
+    // sizes are known, each takes what the least of them does, those of
+    // numbers.
+    if (llvm::all_of(calls, [&](const auto &ofName) {
+          return usualCall(context, ofName.second).has_value();
+        })) {
+      replaceLoop(context, cost, calls);
+    } else {
+      llvm::sort(spans);
+      int64_t call = spans[spans.size() / 10];
+      cost.replaceBy(context, cost.spanNs - int64_t(spans.size()) * call,
+                     kCallsOfList * size_t(context.steps));
+    }
+    addAt<evidence::GradientLoop>(context, source, cost);
+  }
 }
 
 static bool isMatrixProduct(StringRef name) {

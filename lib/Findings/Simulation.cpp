@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 using namespace llvm;
 using namespace opprof;
@@ -145,6 +146,7 @@ Simulation::Simulation(ArrayRef<const Activity *> kernels,
         *work[*before].activity->launchStartNs <= call.startNs)
       call.waitsFor = before;
   }
+  findHeldUp();
 
   const int64_t asItWasNs = play(Times(), {}, /*isRecorded=*/true);
   int64_t last = 0;
@@ -182,6 +184,54 @@ void Simulation::shareRecording() {
   }
 }
 
+/// The system gives the processor to others now and then, and a machine that is
+/// shared does so often. Calls of one operator at one line are alike, each with
+/// those that have its place among them in other steps.
+void Simulation::findHeldUp() {
+  constexpr size_t kLeastAlike = 5;
+  struct Alike {
+    std::vector<Call *> calls;
+    std::vector<int64_t> before, took;
+  };
+  using Like = std::tuple<const Origin *, uint32_t, uint32_t>;
+  std::map<Like, Alike> alike;
+  std::map<std::pair<const Origin *, uint32_t>, uint32_t> seen;
+  std::optional<uint32_t> step;
+  int64_t end = calls.front().startNs;
+  for (Call &call : calls) {
+    const int64_t before =
+        std::max<int64_t>(call.startNs - end - call.recordingNs, 0);
+    const int64_t took =
+        std::max<int64_t>(call.endNs - std::max(call.startNs, end), 0);
+    end = std::max(end, call.endNs);
+    if (call.first == call.last)
+      continue;
+    const Activity &activity = *work[call.first].activity;
+    if (activity.step != step) {
+      step = activity.step;
+      seen.clear();
+    }
+    const uint32_t op = activity.op.value_or(~uint32_t(0));
+    Alike &own = alike[{activity.origin, op, seen[{activity.origin, op}]++}];
+    own.calls.push_back(&call);
+    own.before.push_back(before);
+    own.took.push_back(took);
+  }
+  for (const auto &[like, own] : alike) {
+    if (own.calls.size() < kLeastAlike)
+      continue;
+    const int64_t mostBefore = mostOfUsual(own.before);
+    const int64_t most = mostOfUsual(own.took);
+    for (size_t at = 0; at < own.calls.size(); ++at) {
+      Call &call = *own.calls[at];
+      call.heldUpBeforeNs = std::max<int64_t>(own.before[at] - mostBefore, 0);
+      // What waits for the device is as long as that takes.
+      if (!call.waitsFor)
+        call.heldUpNs = std::max<int64_t>(own.took[at] - most, 0);
+    }
+  }
+}
+
 bool Simulation::waits(const Activity &activity) const {
   auto call = llvm::partition_point(calls, [&](const Call &one) {
     return one.startNs < *activity.launchStartNs;
@@ -200,10 +250,14 @@ int64_t Simulation::play(const Times &times, ArrayRef<const void *> free,
   };
   int64_t host = 0, last = 0, before = calls.front().startNs;
   for (const Call &call : calls) {
-    int64_t between = std::max<int64_t>(
-        call.startNs - before - (isRecorded ? 0 : call.recordingNs), 0);
+    int64_t between = std::max<int64_t>(call.startNs - before, 0);
     int64_t took =
         std::max<int64_t>(call.endNs - std::max(call.startNs, before), 0);
+    if (!isRecorded) {
+      between = std::max<int64_t>(
+          between - call.recordingNs - call.heldUpBeforeNs, 0);
+      took -= call.heldUpNs;
+    }
     before = std::max(before, call.endNs);
     bool isGone = call.first != call.last;
     for (size_t at = call.first; at < call.last; ++at)

@@ -56,6 +56,9 @@ private:
     int64_t startNs = 0, endNs = 0;
     /// What recording took of the host since the call before.
     int64_t recordingNs = 0;
+    /// What else is longer than is usual for such a call: of the host before
+    /// it, and of the call.
+    int64_t heldUpBeforeNs = 0, heldUpNs = 0;
     /// Places of what it starts.
     size_t first = 0, last = 0;
     bool isCopy = false;
@@ -65,7 +68,9 @@ private:
     const void *of = nullptr;
   };
   void shareRecording();
-  /// `isRecorded` is with what recording took of the host.
+  void findHeldUp();
+  /// `isRecorded` is with what recording took of the host, and what held it up
+  /// meanwhile.
   int64_t play(const Times &times, llvm::ArrayRef<const void *> free,
                bool isRecorded) const;
 
@@ -76,8 +81,8 @@ private:
   int64_t usualNs = 0;
   bool known = false;
   /// What all of it takes as it is played with nothing changed but that it is
-  /// not recorded, which savings are held against: what the replay gets wrong
-  /// is in both.
+  /// neither recorded nor held up. Savings are held against that: what the
+  /// replay gets wrong is in both.
   int64_t unrecordedNs = 0;
 };
 

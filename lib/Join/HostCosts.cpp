@@ -42,7 +42,8 @@ static bool isGarbage(const HostEvent &event) {
 }
 
 static bool isWait(const HostEvent &event) {
-  return event.name == kWaitEvent || event.name == kCollectiveWait;
+  return event.name == kWaitEvent || event.name == kCollectiveWait ||
+         event.name == kWorkWaitEvent;
 }
 
 namespace {
@@ -55,6 +56,8 @@ struct Covered {
   int64_t startNs = 0, endNs = 0;
   StringRef source;
   Part part = Part::None;
+  /// Before it its thread had waited for work since then.
+  std::optional<int64_t> waitedFromNs = std::nullopt;
 };
 } // namespace
 
@@ -144,6 +147,11 @@ static std::vector<Covered> coveredTimes(const Trace &trace,
   for (const BackendWait &wait : backendWaits)
     covered.push_back({wait.time.first, wait.time.second,
                        places.of(wait.next).source, Part::None});
+  // Such waits end where the operator begins.
+  std::map<std::pair<ThreadId, int64_t>, int64_t> waits;
+  for (const HostEvent &event : trace.hostEvents)
+    if (event.name == kWorkWaitEvent)
+      waits[{event.thread, event.startNs + event.durationNs}] = event.startNs;
   for (uint32_t index = 0; index < trace.hostOps.size(); ++index) {
     const HostOp &op = trace.hostOps[index];
     if (op.open || (op.annotation ? !op.name.starts_with("Optimizer.") &&
@@ -152,8 +160,13 @@ static std::vector<Covered> coveredTimes(const Trace &trace,
       continue;
     const OperatorPlaces::Where &where = places.of(index);
     covered.push_back({op.startNs, op.endNs(), where.source, where.part});
+    if (auto wait = waits.find({op.thread, op.startNs}); wait != waits.end())
+      covered.back().waitedFromNs = wait->second;
   }
   for (const HostEvent &event : trace.hostEvents) {
+    // Of one thread, while others may compute.
+    if (event.name == kWorkWaitEvent)
+      continue;
     bool isKnown = event.place && *event.place < trace.places.size();
     covered.push_back(
         {event.startNs, event.startNs + event.durationNs,
@@ -192,7 +205,8 @@ static void addProgram(const Trace &trace, const HostTimeline &host,
       last = &next;
     if (!before || next.startNs - before->endNs < kLeastNs ||
         next.part == Part::Backward || next.source.empty() ||
-        next.source == before->source)
+        next.source == before->source ||
+        (next.waitedFromNs && *next.waitedFromNs <= before->endNs))
       continue;
     std::optional<uint32_t> step = stepAt(profile.steps, before->endNs);
     if (!step)

@@ -9,6 +9,9 @@ namespace opprof::join {
 
 /// What the observer calls a wait for the device that no operator is round.
 inline constexpr llvm::StringLiteral kWaitEvent = "wait";
+/// And the time in which a thread, not the process's first, ran no operator
+/// and did not have the processor: a server's waits for requests.
+inline constexpr llvm::StringLiteral kWorkWaitEvent = "work wait";
 
 /// Gives the profile what the host did in its steady steps, or in all where
 /// there are none: loading data, waiting for values, collecting garbage,

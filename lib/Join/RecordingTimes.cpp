@@ -1,5 +1,6 @@
-// What the recording of operators took of the host. The recorder says what each
-// operator's takes; costs of what the host does are stated without it.
+// What recording took of the host. The recorder says what each operator's
+// takes, and what a call does that launches something; costs of what the host
+// does are stated without it.
 
 #include "RecordingTimes.h"
 
@@ -44,8 +45,10 @@ private:
 
 void join::addRecordingTimes(const Trace &trace, const HostTimeline &host,
                              ActivityOps ops, bool onHost, Profile &profile) {
-  if (llvm::none_of(trace.hostOps,
-                    [](const HostOp &op) { return op.recordingNs > 0; }))
+  const int64_t callNs = onHost ? 0 : trace.recordingCallNs;
+  if (!callNs && llvm::none_of(trace.hostOps, [](const HostOp &op) {
+        return op.recordingNs > 0;
+      }))
     return;
   std::vector<ThreadTimes> times;
   for (ThreadId thread = 0; thread < trace.threads.size(); ++thread)
@@ -75,8 +78,12 @@ void join::addRecordingTimes(const Trace &trace, const HostTimeline &host,
       int64_t next = at + 1 < list.size() ? begins(list[at + 1])
                                           : std::numeric_limits<int64_t>::max();
       if (!onHost) {
+        const bool isSameCall =
+            at > 0 && begins(list[at - 1]) == begins(list[at]);
+        if (!isSameCall)
+          activity.recordingBesideNs = callNs;
         if (at > 0)
-          activity.recordingBesideNs =
+          activity.recordingBesideNs +=
               own.between(begins(list[at - 1]), begins(list[at]));
         continue;
       }

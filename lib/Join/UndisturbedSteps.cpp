@@ -4,6 +4,8 @@
 
 #include "UndisturbedSteps.h"
 
+#include "HostCosts.h"
+
 #include "opprof/Support/Intervals.h"
 #include "opprof/Support/Median.h"
 
@@ -48,7 +50,9 @@ static std::vector<Interval> ownTimes(const Trace &trace,
       times.push_back({op.startNs, op.endNs()});
   }
   for (const HostEvent &event : trace.hostEvents)
-    times.push_back({event.startNs, event.startNs + event.durationNs});
+    // A wait for work is as long as others take to have some.
+    if (event.name != kWorkWaitEvent)
+      times.push_back({event.startNs, event.startNs + event.durationNs});
   return unite(std::move(times));
 }
 

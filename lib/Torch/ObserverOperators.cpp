@@ -8,8 +8,10 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <limits>
+#include <unistd.h>
 
 using namespace opprof::capture;
 using namespace opprof::observer;
@@ -22,6 +24,10 @@ constexpr size_t kLongestInputs = 1 << 16;
 /// One of so many operators has the time that its recording takes measured: a
 /// prime, as programs repeat themselves.
 constexpr uint32_t kMeasuredEvery = 31;
+/// A thread without operators for longer may have waited for work.
+constexpr uint64_t kLongPauseNs = 500'000;
+/// What it is called then.
+constexpr char kWorkWait[] = "work wait";
 
 } // namespace
 
@@ -40,7 +46,9 @@ ThreadState *opprof::observer::makeThread() {
   thread_local Owner owner;
   if (owner.isGone)
     return nullptr;
-  return thisThread = owner.state = new ThreadState;
+  thisThread = owner.state = new ThreadState;
+  thisThread->isFirst = ::gettid() == ::getpid();
+  return thisThread;
 }
 
 ThreadState::~ThreadState() {
@@ -125,14 +133,40 @@ static void visitInputs(const at::RecordFunction &function, Visitor &visitor) {
     else if (input.isTensorList())
       visitor.list(input.toTensorList());
     else
-      visitor.other(input.isScalar());
+      visitor.other(input);
   }
+}
+
+/// Whether the sizes of what an operator gives take more than the sizes of its
+/// inputs: those of a convolution its stride, padding and dilation, too. Others
+/// have values that are new in each step.
+static bool needsValues(const at::RecordFunction &function) {
+  // A convolution has the most inputs of all, which tells most others apart.
+  constexpr size_t kLeastInputs = 7;
+  return function.inputs().size() >= kLeastInputs &&
+         std::strstr(function.name(), "conv");
+}
+
+/// As torch.profiler writes it; empty of what has no part in sizes.
+static std::string valueText(const c10::IValue &input) {
+  if (input.isInt())
+    return std::to_string(input.toInt());
+  if (input.isBool())
+    return input.toBool() ? "True" : "False";
+  if (!input.isIntList())
+    return "";
+  std::string text;
+  for (int64_t number : input.toIntVector())
+    text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + text + "]";
 }
 
 namespace {
 
-/// Tells inputs of other sizes or types apart.
+/// Tells inputs of other sizes or types apart, and of other values where these
+/// are needed.
 struct InputsHash {
+  bool hasValues = false;
   uint64_t hash = 1469598103934665603u;
 
   void mix(uint64_t value) {
@@ -152,12 +186,16 @@ struct InputsHash {
     for (const at::Tensor &each : tensors)
       tensor(each);
   }
-  void other(bool isScalar) { mix(isScalar ? 5 : 7); }
+  void other(const c10::IValue &input) {
+    mix(input.isScalar() ? 5 : 7);
+    if (hasValues)
+      mix(std::hash<std::string>()(valueText(input)));
+  }
 };
 
 /// As torch.profiler writes them: "[[8, 16], [], [[4], [4]]]".
 struct InputsText {
-  std::string sizes, types;
+  std::string sizes, types, values;
 
   void tensor(const at::Tensor &tensor) {
     add("\"" + std::string(tensor.defined() ? tensor.dtype().name() : "") +
@@ -174,18 +212,18 @@ struct InputsText {
     }
     sizes += ']';
   }
-  void other(bool isScalar) {
-    add(isScalar ? "\"Scalar\"" : "\"\"");
+  void other(const c10::IValue &input) {
+    add(input.isScalar() ? "\"Scalar\"" : "\"\"", valueText(input));
     sizes += "[]";
   }
 
 private:
-  void add(std::string_view type) {
-    if (!types.empty()) {
-      sizes += ", ";
-      types += ", ";
-    }
+  void add(std::string_view type, const std::string &value = "") {
+    if (!types.empty())
+      for (std::string *list : {&sizes, &types, &values})
+        *list += ", ";
     types += type;
+    values += "\"" + value + "\"";
   }
   void describe(const at::Tensor &tensor) {
     sizes += '[';
@@ -201,7 +239,8 @@ private:
 void Observer::noteInputs(ThreadState &state,
                           const at::RecordFunction &function,
                           OperatorRecord &record) {
-  InputsHash hash;
+  const bool hasValues = needsValues(function);
+  InputsHash hash{hasValues};
   visitInputs(function, hash);
   Inputs &known = state.inputs[hash.hash % state.inputs.size()];
   if (!known.isKnown || known.hash != hash.hash) {
@@ -212,10 +251,15 @@ void Observer::noteInputs(ThreadState &state,
     auto number = [&](const std::string &list) {
       return isLong ? kNone : text("[" + list + "]");
     };
-    known = {hash.hash, number(inputs.sizes), number(inputs.types), true};
+    known = {hash.hash, number(inputs.sizes), number(inputs.types), 0, true};
+    constexpr uint32_t kMostValues = (1u << 24) - 1;
+    if (uint32_t values = hasValues ? number(inputs.values) : kNone;
+        values < kMostValues)
+      known.values = values + 1;
   }
   record.sizes = known.sizes;
   record.types = known.types;
+  record.values = known.values;
 }
 
 static OperatorScope scopeOf(at::RecordScope scope) {
@@ -249,6 +293,41 @@ static void dropEnded(ThreadState &state) {
     ended->owner = nullptr;
     delete ended;
   }
+}
+
+/// What this thread had of the processor; 0 where the system does not say.
+static uint64_t timeRun() {
+  timespec time;
+  if (::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time))
+    return 0;
+  return uint64_t(time.tv_sec) * 1'000'000'000 + uint64_t(time.tv_nsec);
+}
+
+/// A thread of a server waits for requests, and one of a pipeline for what
+/// others hand to it: it does not have the processor meanwhile. What it had is
+/// asked after those operators alone that such a time followed before, as the
+/// system takes longer to say it than an operator to be recorded.
+static void notePause(Observer &observer, ThreadState &state,
+                      const OperatorRecord &next) {
+  state.pauseName = state.lastName;
+  state.pausePlace = state.lastPlace;
+  const uint64_t ranBefore = std::exchange(state.lastRan, 0);
+  if (!ranBefore)
+    return;
+  const uint64_t ran = timeRun(), pause = next.start - state.lastEnd;
+  if (ran < ranBefore || 10 * (ran - ranBefore) > pause)
+    return;
+  OperatorRecord record{};
+  record.start = state.lastEnd;
+  record.end = next.start;
+  record.id = uint64_t(state.number) << 40 | ++state.nextId;
+  record.sequence = -1;
+  record.thread = next.thread;
+  record.name = observer.text(kWorkWait);
+  record.place = next.place;
+  record.sizes = record.types = kNone;
+  record.scope = uint8_t(OperatorScope::Host);
+  observer.add(state, record);
 }
 
 static std::unique_ptr<at::ObserverContext>
@@ -324,6 +403,9 @@ beginOperator(const at::RecordFunction &function) {
       observer.capture.atId(record.id);
   }
   record.start = now();
+  if (!outer && !state.isFirst && scope == OperatorScope::Operator &&
+      state.lastEnd && record.start - state.lastEnd > kLongPauseNs)
+    notePause(observer, state, record);
   return open;
 }
 
@@ -350,6 +432,15 @@ static void recordEnd(Open *open) {
   if (!recording)
     return;
   OperatorRecord &record = open->record;
+  if (state == recording && !state->open && !state->isFirst) {
+    state->lastEnd = record.end;
+    state->lastName = record.name;
+    state->lastPlace = record.place;
+    state->lastRan =
+        record.name == state->pauseName && record.place == state->pausePlace
+            ? timeRun()
+            : 0;
+  }
   if (open->enteredAt)
     record.recordingNs = uint32_t(
         std::min<uint64_t>(record.start - open->enteredAt + now() - record.end,

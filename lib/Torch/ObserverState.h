@@ -266,6 +266,8 @@ inline ThreadState *recordingThread(Observer &observer) {
   if (!state || state->recording == recording) [[likely]]
     return state;
   state->recording = recording;
+  state->lastEnd = 0;
+  state->pauseName = state->pausePlace = kNone;
   state->names = std::make_unique<Names>();
   state->inputs.fill({});
   if (!state->log)

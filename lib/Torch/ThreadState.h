@@ -163,10 +163,12 @@ private:
   std::array<Text, kTexts> texts;
 };
 
-/// Sizes and types of inputs that were met before.
+/// Sizes, types and values of inputs that were met before.
 struct Inputs {
   uint64_t hash = 0;
   uint32_t sizes = kNone, types = kNone;
+  /// As OperatorRecord::values.
+  uint32_t values = 0;
   bool isKnown = false;
 };
 
@@ -181,6 +183,14 @@ struct ThreadState {
   uint32_t recording = 0;
   /// Inside the source of places, where an operator is not to ask it again.
   bool asking = false;
+  /// Whether it is the process's first, which waits for nobody's work.
+  bool isFirst = false;
+  /// The outermost operator that ran last: when it ended, what the thread had
+  /// had of the processor by then (0: not asked), and which one it was.
+  uint64_t lastEnd = 0, lastRan = 0;
+  uint32_t lastName = kNone, lastPlace = kNone;
+  /// After which one the thread last ran none for long.
+  uint32_t pauseName = kNone, pausePlace = kNone;
   /// Memory of operators that have ended.
   Open *freed = nullptr;
   size_t numFreed = 0;

@@ -592,6 +592,8 @@ void Builder::addOperators() {
     OperatorInputs inputs;
     inputs.dims = text(r.sizes);
     inputs.types = text(r.types);
+    if (r.values)
+      inputs.values = text(r.values - 1);
     std::vector<std::string> types = readInputTexts(inputs.types);
     if (!types.empty())
       inputs.firstType = trace.intern(types.front());
@@ -738,6 +740,8 @@ void Builder::finish(const CaptureSummary &summary) {
   // Of what is cut the beginning is missing.
   if (!begin)
     trace.firstStep = number("first step");
+  trace.recordingCallNs = std::min<int64_t>(
+      number(kNotingCallKey.data()).value_or(0), kMostRecordingNs);
   auto host = Meta.find("host");
   if (host != Meta.end())
     trace.host = host->second;

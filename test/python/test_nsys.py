@@ -121,6 +121,10 @@ def test_pages_of_unified_memory_move_without_a_call(tmp_path: Path) -> None:
     assert "cudaMemPrefetchAsync" in page
 
 
+def test_there_are_forty_kinds_of_odd_exports() -> None:
+    assert len(ATTACKS) >= 40
+
+
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
 def test_an_odd_export_is_read_or_refused(attack: str, tmp_path: Path) -> None:
     file = changed(tmp_path / "report.sqlite", attack)

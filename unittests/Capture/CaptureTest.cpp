@@ -210,6 +210,20 @@ TEST_F(CaptureTest, KeepsEveryKernelOfManyThreads) {
   EXPECT_EQ(all.SmCount, 132u);
 }
 
+TEST_F(CaptureTest, SaysWhatNotingACallTakes) {
+  start();
+  program().Launch("kernel", 1, 128);
+  ASSERT_EQ(opprof_capture_stop(nullptr), OPPROF_OK);
+  Everything &all = read();
+  // The fake takes half a microsecond at either end of a call.
+  const std::string key(kNotingCallKey);
+  ASSERT_EQ(all.Meta.count(key), 1u);
+  EXPECT_GE(std::stoull(all.Meta[key]), 1000u);
+  EXPECT_LT(std::stoull(all.Meta[key]), 100'000u);
+  // The calls that it was measured by are nobody's.
+  EXPECT_EQ(all.Apis.size(), 1u);
+}
+
 TEST_F(CaptureTest, KeepsCallsOfAThreadsLastDestructors) {
   start();
   struct LaunchesAtTheEnd {

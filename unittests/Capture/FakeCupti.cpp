@@ -184,6 +184,20 @@ EXPORT CUresult CUDAAPI cuInit(unsigned) {
   return error ? CUresult(std::atoi(error)) : CUDA_SUCCESS;
 }
 EXPORT CUresult CUDAAPI cuDriverGetVersion(int *version) {
+  State &s = state();
+  std::lock_guard<std::recursive_mutex> lock(s.Mutex);
+  CUpti_CallbackData data{};
+  for (CUpti_ApiCallbackSite site : {CUPTI_API_ENTER, CUPTI_API_EXIT}) {
+    data.callbackSite = site;
+    data.correlationId = s.Correlation + 1;
+    callback(s, CUPTI_CB_DOMAIN_DRIVER_API,
+             CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion, &data);
+    // What CUPTI takes for one.
+    if (s.Callbacks.count({CUPTI_CB_DOMAIN_DRIVER_API,
+                           CUPTI_DRIVER_TRACE_CBID_cuDriverGetVersion}))
+      for (uint64_t until = nowNs() + 500; nowNs() < until;)
+        ;
+  }
   *version = 13000;
   return CUDA_SUCCESS;
 }

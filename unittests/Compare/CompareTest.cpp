@@ -272,6 +272,27 @@ TEST(Compare, WhatIsNeitherProvenNorTheSameIsUnclear) {
   EXPECT_GT(item->intervalNs->first, *item->floorNs);
   EXPECT_EQ(result.count(Verdict::Slower), 0u);
   EXPECT_TRUE(result.slowerBy(0).empty());
+  // As many as it says prove it, and no fewer than there are.
+  auto needed = [](const Comparison &of) -> unsigned {
+    for (llvm::StringRef note : of.notes) {
+      auto [text, rest] = note.split("; for the largest about ");
+      unsigned number = 0;
+      if (text.contains(" unclear: ") && !rest.consumeInteger(10, number))
+        return number;
+    }
+    return 0;
+  };
+  const unsigned enough = needed(result);
+  EXPECT_GT(enough, 6u);
+  ASSERT_LT(enough, 60u);
+  a.steps = b.steps = (enough + 5) / 6 * 6;
+  calls = 0;
+  Comparison longer = compareTwo(a, b, ItemKind::Node);
+  item = llvm::find_if(longer.items, [](const ItemChange &change) {
+    return change.name == "linear_3";
+  });
+  EXPECT_EQ(item->verdict, Verdict::Slower);
+  EXPECT_EQ(needed(longer), 0u);
 }
 
 } // namespace

@@ -1372,6 +1372,31 @@ TEST_F(LineFindingsTest, AGradientLoopCostsItsCalls) {
   EXPECT_EQ(get<evidence::GradientLoop>().savedNs, 60 * 2'000);
 }
 
+/// What the next line takes is often longer than at the least of the calls.
+TEST_F(LineFindingsTest, ACallTakesWhatIsUsualForTheSmallest) {
+  for (llvm::StringRef dims :
+       {"[[64], [64], []]", "[[64, 64], [64, 64], []]"}) {
+    OperatorTime &op = profile.operators.emplace_back();
+    op.name = "aten::add_";
+    op.inputDims = dims.str();
+  }
+  const uint32_t large = profile.operators.size() - 1;
+  for (int parameter = 0; parameter < 32; ++parameter) {
+    const bool isLarge = parameter % 4 == 3;
+    const int64_t duration = isLarge              ? 40'000
+                             : parameter % 4 == 0 ? 1'000
+                                                  : 4'000;
+    run("aten::add_", "train.py:9", duration, Part::None).op =
+        isLarge ? large : large - 1;
+    profile.changeOrigin(profile.kernels.back(),
+                         [](Origin &origin) { origin.module = ""; });
+  }
+  compute();
+  // With 1 us to the next, 5 us of each; one call stays. Of 8 the call takes 2.
+  EXPECT_EQ(get<evidence::ParameterLoop>().savedNs,
+            24 * 5'000 + 8 * 2'000 - 5'000);
+}
+
 TEST_F(LineFindingsTest, ANormByHandIsOneOfAGradientLoop) {
   for (int parameter = 0; parameter < 20; ++parameter) {
     run("aten::pow", "train.py:5", 4'000, Part::None);
@@ -2062,6 +2087,39 @@ TEST_F(PlayedFindingsTest, ALoopOfALateHostCostsItsCalls) {
   compute();
   // One of them stays, and the kernel is launched at 20 us instead of 320.
   EXPECT_EQ(get<evidence::OperatorLoop>().savedNs, 300'000);
+}
+
+/// Each row has what recording it took, and not a share of the step's.
+TEST_F(PlayedFindingsTest, ALoopsOwnRecordingIsNoCostOfIt) {
+  launch(0, 2'000);
+  for (int row = 1; row <= 16; ++row)
+    launch(row * 20'000, 2'000, "aten::square", "model.py:5")
+        .recordingBesideNs = 12'000;
+  launch(340'000, 100'000).recordingBesideNs = 12'000;
+  compute();
+  // A row takes 8 of the 20 us, and 15 of them go.
+  EXPECT_EQ(get<evidence::OperatorLoop>().savedNs, 15 * 8'000);
+}
+
+/// What holds the host up in one step of six is no cost of the loop that it
+/// met.
+TEST_F(PlayedFindingsTest, WhatHoldsTheHostUpIsNoCostOfALoop) {
+  profile.steps.clear();
+  int64_t at = 0;
+  for (uint32_t step = 0; step < 6; ++step) {
+    const int64_t start = at;
+    for (int row = 0; row < 16; ++row) {
+      at += row == 7 && step == 3 ? 520'000 : 20'000;
+      launch(at, 2'000, "aten::square", "model.py:5").step = step;
+    }
+    at += 20'000;
+    launch(at, 2'000).step = step;
+    profile.steps.push_back({step, start, at + 10'000, Phase::Steady});
+  }
+  compute();
+  // One row of a step stays. The one that was held up counts twice what is
+  // usual before its call, 16 us.
+  EXPECT_EQ(get<evidence::OperatorLoop>().savedNs, 6 * 15 * 20'000 + 16'000);
 }
 
 TEST_F(PlayedFindingsTest, WhatACompiledGraphLaunchesIsNoLoopOfTheLineThere) {

@@ -93,6 +93,69 @@ TEST_F(HostCostsTest, RecordingTakesTimeInAnOperatorAndBesideIt) {
   EXPECT_EQ(profile->summary.recordingNs, 3 * 740);
 }
 
+/// What notes a launch takes its time before each; of kernels that one call
+/// starts, once.
+TEST_F(HostCostsTest, RecordingALaunchTakesTimeBeforeIt) {
+  trace.recordingCallNs = 700;
+  uint64_t correlation = 0;
+  for (HostOp &op : trace.hostOps) {
+    op.recordingNs = 300;
+    if (op.name != "aten::mm")
+      continue;
+    for (int64_t after : {100'000, 200'000}) {
+      RuntimeCall &call = trace.runtimeCalls.emplace_back();
+      call.name = "cudaLaunchKernel";
+      call.startNs = op.startNs + after;
+      call.durationNs = 5'000;
+      call.correlation = ++correlation;
+      for (int64_t kernel = 0; kernel < (after == 100'000 ? 1 : 2); ++kernel) {
+        TraceActivity &made = trace.activities.emplace_back();
+        made.kind = ActivityKind::Kernel;
+        made.name = "k";
+        made.startNs = call.startNs + 10'000 * (kernel + 1);
+        made.durationNs = 8'000;
+        made.correlation = correlation;
+      }
+    }
+  }
+  std::unique_ptr<Profile> profile = attribute(trace, {});
+  std::vector<uint32_t> beside;
+  for (const Activity &kernel : profile->kernels)
+    beside.push_back(kernel.recordingBesideNs);
+  // From the second step on the other operator and the launch's own lie before
+  // the first.
+  EXPECT_EQ(beside,
+            (std::vector<uint32_t>{700, 700, 0, 1300, 700, 0, 1300, 700, 0}));
+  EXPECT_EQ(profile->summary.recordingNs, 6 * 700 + 2 * 600);
+}
+
+/// A server's thread waits for requests between operators.
+TEST_F(HostCostsTest, AThreadThatWaitsForWorkRunsNoCodeOfTheProgram) {
+  EXPECT_DOUBLE_EQ(programMs(), 7);
+  trace.addThread("2");
+  auto wait = [&](ThreadId thread) {
+    for (int64_t step = 0; step < 3; ++step) {
+      HostEvent &event = trace.hostEvents.emplace_back();
+      event.name = "work wait";
+      event.thread = thread;
+      event.startNs = (step * 10 + 1) * kMs;
+      event.durationNs = 7 * kMs;
+      event.place = 1;
+    }
+  };
+  // Another one's wait is nothing of this one.
+  wait(1);
+  EXPECT_DOUBLE_EQ(programMs(), 7);
+  wait(0);
+  EXPECT_DOUBLE_EQ(programMs(), 0);
+  std::unique_ptr<Profile> profile = attribute(trace, {});
+  auto isWait = [](const HostCost &cost) {
+    return cost.kind == HostCostKind::Wait && cost.name == "work wait" &&
+           cost.source == "train.py:2";
+  };
+  EXPECT_TRUE(llvm::any_of(profile->host, isWait));
+}
+
 /// On a shared machine something else has the processor at times, in operators
 /// and between them: what is usual for each is the program's own.
 TEST_F(HostCostsTest, WhatHoldsStepsUpIsNotTheirOwnTime) {

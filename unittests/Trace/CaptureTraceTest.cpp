@@ -290,6 +290,33 @@ TEST_F(CaptureTraceTest, RecordingTakesWhatItTookOfMostThatWereMeasured) {
     EXPECT_EQ(op.recordingNs, 150u);
 }
 
+TEST_F(CaptureTraceTest, AConvolutionHasTheValuesOfItsInputs) {
+  file.meta("recorder", "opprof observer");
+  file.meta(std::string(kNotingCallKey), "700");
+  file.add(ChunkType::Clocks, ClockRecord{1000, 1'000'000, 1000});
+  OperatorRecord op{};
+  op.place = op.types = kNone;
+  op.end = 500;
+  op.scope = uint8_t(OperatorScope::Backward);
+  op.name = file.string("aten::conv2d");
+  op.sizes = file.string("[[2, 4, 8, 8], []]");
+  file.add(ChunkType::Operators, op);
+  op.values = file.string("[\"\", \"[2, 2]\"]") + 1;
+  file.add(ChunkType::Operators, op);
+  file.end();
+  llvm::Expected<std::unique_ptr<Trace>> read =
+      readTrace({file.bytes, "o.opcap"});
+  ASSERT_TRUE(bool(read)) << llvm::toString(read.takeError());
+  std::vector<llvm::StringRef> values;
+  for (const HostOp &found : (*read)->hostOps) {
+    EXPECT_TRUE(found.backward);
+    values.push_back((*read)->operatorInputs[found.inputs].values);
+  }
+  // Files of before have none.
+  EXPECT_EQ(values, (std::vector<llvm::StringRef>{"", "[\"\", \"[2, 2]\"]"}));
+  EXPECT_EQ((*read)->recordingCallNs, 700);
+}
+
 TEST_F(CaptureTraceTest, TheLastKernelsHaveAllOfTheirOperators) {
   constexpr uint64_t kSecond = 1'000'000'000, kRealtime = kSecond << 30;
   // The observer's clock is another one than the capture's.

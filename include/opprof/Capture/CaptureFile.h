@@ -164,6 +164,9 @@ inline constexpr std::string_view kObserver = "opprof observer";
 /// Under which a file of operators says how many nanoseconds PyTorch takes to
 /// call back for one.
 inline constexpr std::string_view kCallingKey = "calling";
+/// Under which a file of a device says how many nanoseconds CUPTI and the
+/// library take to note one call of the driver.
+inline constexpr std::string_view kNotingCallKey = "noting a call";
 
 struct MarkRecord {
   uint64_t time;
@@ -209,7 +212,10 @@ struct OperatorRecord {
   uint32_t name;                  ///< string
   uint32_t place;                 ///< PlaceRecord::number, or kNone
   uint32_t sizes, types;          ///< strings, or kNone
-  uint8_t scope, reserved[3];
+  uint32_t scope : 8;
+  /// Of a convolution, one more than the string of its inputs that are no
+  /// tensors; 0 is none.
+  uint32_t values : 24;
   uint32_t recordingNs; ///< what recording it took; 0 where not measured
 };
 

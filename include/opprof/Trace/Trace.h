@@ -191,6 +191,9 @@ struct Trace {
   std::optional<int64_t> processId;
   /// Where the recording begins with a step of the program: which one.
   std::optional<int64_t> firstStep;
+  /// What recording a call that launches something took of the host, beside
+  /// what recording operators did.
+  int64_t recordingCallNs = 0;
   std::string host;
   std::vector<Device> devices;
   std::vector<TraceActivity> activities;
