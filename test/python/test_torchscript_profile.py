@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torchscript_models import CASES, save, texts_of
+from torchscript_models import CASES, Mixtures, save, texts_of
 
 from opprof.commands.cli import main
 from opprof.commands.profile import ProfileOptions, profile_script
@@ -176,47 +176,6 @@ def test_products_that_are_taken_apart(tmp_path: Path) -> None:
     products = [node["name"] for node in nodes if node["target"].startswith("aten.addmm")]
     assert len(products) == 6
     assert seen == [*products[:4], *[products[4]] * 2, products[5]] * STEPS
-
-
-class Expert(nn.Module):
-    """Its weights are no modules, whose sizes would give each of them a class, and lines, of its own."""
-
-    def __init__(self, width: int, inner: int) -> None:
-        super().__init__()
-        self.up = nn.Parameter(torch.randn(inner, width))
-        self.down = nn.Parameter(torch.randn(width, inner))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.linear(torch.relu(nn.functional.linear(x, self.up)), self.down)
-
-
-class Mixture(nn.Module):
-    """Experts in branches that have no results: the sum is written in place."""
-
-    def __init__(self, width: int, number: int) -> None:
-        super().__init__()
-        self.gate = nn.Parameter(torch.randn(number, width))
-        self.experts = nn.ModuleList(Expert(width, 2 * width) for _ in range(number))
-
-    def forward(self, x: Tensor) -> Tensor:
-        scores = torch.softmax(nn.functional.linear(x, self.gate), -1)
-        best, total = scores.argmax(-1), torch.zeros_like(x)
-        for number, expert in enumerate(self.experts):
-            rows = torch.nonzero(best == number).squeeze(1)
-            if rows.numel() > 0:
-                total.index_add_(0, rows, torch.tanh(expert(x[rows])))
-        return total
-
-
-class Mixtures(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(Mixture(8, 4) for _ in range(3))
-
-    def forward(self, x: Tensor) -> Tensor:
-        for layer in self.layers:
-            x = x + layer(x)
-        return x
 
 
 class Boxes(nn.Module):
