@@ -425,6 +425,10 @@ void Runner::runOperator(Node *node) {
 /// another one made is of the same sizes, or of any.
 static constexpr int64_t kExploredRounds = 2;
 
+/// Elements that masks take: few, as what compares all of them with all others
+/// (suppression of boxes) needs the square of that.
+static constexpr int64_t kTaken = 64;
+
 /// Nodes that are gone through in all, for each one of the run.
 static constexpr uint64_t kExploredSteps = 8;
 
@@ -433,7 +437,7 @@ void Runner::explore(const Variation &variation) {
   anyTypes = types;
   // Two runs differ in all sizes that masks have a say in, whatever they hold.
   for (bool leavesOut : {false, true}) {
-    leavesFirstOut = leavesOut;
+    leavesOneOut = leavesOut;
     numLeft = kExploredSteps * (numSteps + 1000);
     values.clear();
     runAll(writes() ? getCopies(given) : given);
@@ -563,8 +567,8 @@ void Runner::exploreAside(Block *block) {
   values = std::move(before);
 }
 
-/// Of what an operator takes by what is true or not zero, all is taken, or all
-/// but the first.
+/// Of what an operator takes by what is true or not zero, some is taken, or one
+/// less.
 void Runner::resize(const Node *node, Stack &stack) const {
   static const std::map<std::string, size_t> kMasks = {
       {"aten::nonzero", 0}, {"aten::nonzero_numpy", 0}, {"aten::argwhere", 0},
@@ -575,11 +579,12 @@ void Runner::resize(const Node *node, Stack &stack) const {
       !variation->hasOtherTypes(node->output()))
     return;
   auto change = [&](const at::Tensor &mask) {
-    at::Tensor all =
-        at::ones_like(mask, mask.options(), at::MemoryFormat::Contiguous);
-    if (leavesFirstOut && all.numel())
-      all.view(-1)[0].zero_();
-    return all;
+    at::Tensor some =
+        at::zeros_like(mask, mask.options(), at::MemoryFormat::Contiguous);
+    int64_t number = std::min(some.numel(), kTaken);
+    if (number)
+      some.view(-1).narrow(0, 0, leavesOneOut ? number - 1 : number).fill_(1);
+    return some;
   };
   c10::IValue &place = stack[found->second];
   if (place.isTensor()) {

@@ -91,8 +91,8 @@ private:
   std::unordered_map<const torch::jit::Value *, ValueType> anyTypes;
   /// While the graph is explored.
   const Variation *variation = nullptr;
-  /// Of what is taken by masks, the first is left out.
-  bool leavesFirstOut = false;
+  /// Masks take one less than they do otherwise.
+  bool leavesOneOut = false;
   uint64_t numLeft = 0;
 };
 
