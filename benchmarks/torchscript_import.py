@@ -8,7 +8,7 @@ Of each archive it prints the seconds that LibTorch takes to load it and to inli
 without a run (load, inlining, translation and writing), each the best of runs in turns, their ratio, the number of nodes, how many of them have no module path or no line, and how many
 partitions the classes of repeats have. The bar is a ratio of 2, no node without a place, and a class of as many partitions as there are layers.
 Of an archive of a few nodes the ratio says little: LibTorch registers its operators' schemas when the first archive is read, which takes the import 0.02 to 0.03 s, and what it is
-compared with did so when PyTorch was loaded, before its time begins.
+compared with did so when PyTorch was loaded, before its time begins. Beside a program of C++ that does nothing else it is 1.4 (results/torchscript-import.txt).
 """
 
 from __future__ import annotations

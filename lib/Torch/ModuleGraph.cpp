@@ -404,6 +404,15 @@ void ModuleGraph::enterModule(Node *node, const ModuleStack *stack) {
       enterModule(inner, stack);
 }
 
+/// Says of a node, and of what stands in its blocks, which call brought it
+/// there.
+static void setCall(Node *node, const InlinedCallStackPtr &call) {
+  node->setCallStack(call);
+  for (Block *block : node->blocks())
+    for (Node *inner : block->nodes())
+      setCall(inner, call);
+}
+
 /// Puts the calls that led to `call` before those of what was inlined for it:
 /// LibTorch, which inlines the innermost calls first, knows of that one only.
 static void
@@ -455,12 +464,18 @@ Node *ModuleGraph::inlineNode(Node *node) {
   Node *before = node->prev(), *after = node->next();
   std::optional<InlinedCallStackPtr> callers = node->callstack();
   std::map<InlinedCallStack *, InlinedCallStackPtr> known;
+  auto call = c10::make_intrusive<InlinedCallStack>(
+      function, node->sourceRange(), std::nullopt);
   // The function that a call names is none of the function's arguments.
   if (node->kind() == prim::CallFunction)
     node->removeInput(0);
   inlineCallTo(node, function, function->graph().get());
   for (Node *made = before->next(); made != after; made = made->next()) {
     enterModule(made, stack);
+    // LibTorch leaves out what has no result, such as a branch that writes in
+    // place, and all inside it.
+    if (!made->callstack())
+      setCall(made, call);
     if (callers)
       addCallers(made, *callers, known);
     if (++numInlined > kMaxNodes)

@@ -2,6 +2,8 @@
 
 #include "Runner.h"
 
+#include "Variation.h"
+
 #include "opprof/Torch/Archive.h"
 
 #include <torch/csrc/jit/ir/constants.h>
@@ -33,7 +35,7 @@ static std::string getPlace(const Node *node) {
 void Runner::set(const Value *value, c10::IValue content) {
   // Modules have no type of interest, and objects are described by their class.
   ValueType type = describe(content);
-  auto [entry, isNew] = types.try_emplace(value, type);
+  auto [entry, isNew] = (variation ? anyTypes : types).try_emplace(value, type);
   if (!isNew)
     entry->second.merge(type);
   values[value] = std::move(content);
@@ -150,10 +152,9 @@ static Module getDeepCopy(const Module &module) {
   return *copy;
 }
 
-std::vector<c10::IValue> Runner::run(const std::vector<c10::IValue> &inputs) {
+void Runner::runAll(const std::vector<c10::IValue> &inputs) {
   at::NoGradGuard noGradient;
   Block *block = graph.getGraph().block();
-  findReleases(block);
   // What the graph takes is what the archive holds, and not what a run leaves.
   Module module = graph.getModule();
   values[block->inputs()[0]] =
@@ -161,6 +162,21 @@ std::vector<c10::IValue> Runner::run(const std::vector<c10::IValue> &inputs) {
   for (size_t i = 0; i < inputs.size(); ++i)
     set(block->inputs()[i + 1], inputs[i]);
   runBlock(block);
+}
+
+static std::vector<c10::IValue>
+getCopies(const std::vector<c10::IValue> &originals) {
+  std::vector<c10::IValue> copies;
+  for (const c10::IValue &value : originals)
+    copies.push_back(value.deepcopy());
+  return copies;
+}
+
+std::vector<c10::IValue> Runner::run(const std::vector<c10::IValue> &inputs) {
+  given = writes() ? getCopies(inputs) : inputs;
+  Block *block = graph.getGraph().block();
+  findReleases(block);
+  runAll(inputs);
   std::vector<c10::IValue> results;
   for (const Value *output : block->outputs())
     results.push_back(get(output));
@@ -168,12 +184,16 @@ std::vector<c10::IValue> Runner::run(const std::vector<c10::IValue> &inputs) {
 }
 
 void Runner::runBlock(Block *block) {
-  ran.insert(block);
+  if (!variation)
+    ran.insert(block);
   for (Node *node : block->nodes()) {
-    if (++numSteps > kMaxSteps)
+    if (variation)
+      exploreNode(node);
+    else if (++numSteps > kMaxSteps)
       throw InputError("the run goes through more than " +
                        std::to_string(kMaxSteps) + " nodes");
-    runNode(node);
+    else
+      runNode(node);
     auto done = releases.find(node);
     if (done != releases.end())
       for (const Value *value : done->second)
@@ -383,14 +403,201 @@ void Runner::runOperator(Node *node) {
   // for its own three.
   if (node->getOperator().schema().is_vararg() && node->kind() != prim::tolist)
     stack.emplace_back(static_cast<int64_t>(node->inputs().size()));
+  if (variation)
+    resize(node, stack);
   node->getOperation()(stack);
   for (size_t i = 0; i < node->outputs().size(); ++i) {
     const Value *output = node->outputs()[i];
-    c10::IValue &given = stack[stack.size() - node->outputs().size() + i];
-    if (given.isTensor())
+    c10::IValue &result = stack[stack.size() - node->outputs().size() + i];
+    if (result.isTensor() && !variation)
       for (const Value *input : node->inputs())
-        if (holdsTensor(get(input), given))
+        if (holdsTensor(get(input), result))
           passedOn.insert(output);
-    set(output, std::move(given));
+    set(output, std::move(result));
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// What depends on numbers
+//===----------------------------------------------------------------------===//
+
+/// Rounds of a loop whose number depends on numbers: what a round makes of what
+/// another one made is of the same sizes, or of any.
+static constexpr int64_t kExploredRounds = 2;
+
+/// Elements that masks take: few, as what compares all of them with all others
+/// (suppression of boxes) needs the square of that.
+static constexpr int64_t kTaken = 64;
+
+/// Nodes that are gone through in all, for each one of the run.
+static constexpr uint64_t kExploredSteps = 8;
+
+void Runner::explore(const Variation &variation) {
+  this->variation = &variation;
+  anyTypes = types;
+  // Two runs differ in all sizes that masks have a say in, whatever they hold.
+  for (bool leavesOut : {false, true}) {
+    leavesOneOut = leavesOut;
+    numLeft = kExploredSteps * (numSteps + 1000);
+    values.clear();
+    runAll(writes() ? getCopies(given) : given);
+  }
+  values.clear();
+  this->variation = nullptr;
+}
+
+bool Runner::hasInputs(const Node *node) const {
+  for (const Value *input : node->inputs())
+    if (!values.count(input))
+      return false;
+  return true;
+}
+
+void Runner::exploreNode(Node *node) {
+  // What an earlier round or run left there is not this one's.
+  for (const Value *output : node->outputs())
+    values.erase(output);
+  if (numLeft == 0 || node->kind() == prim::Uninitialized)
+    return;
+  --numLeft;
+  if (node->kind() == prim::If)
+    return exploreIf(node);
+  if (node->kind() == prim::Loop)
+    return exploreLoop(node);
+  if (!hasInputs(node))
+    return;
+  try {
+    runNode(node);
+  } catch (const std::exception &) {
+    for (const Value *output : node->outputs())
+      values.erase(output);
+  }
+}
+
+void Runner::copyIfThere(const Value *from, const Value *target) {
+  auto found = values.find(from);
+  if (found != values.end())
+    set(target, c10::IValue(found->second));
+}
+
+void Runner::exploreIf(Node *node) {
+  auto condition = values.find(node->input());
+  bool isKnown = condition != values.end() && condition->second.isBool();
+  size_t taken = isKnown && !condition->second.toBool() ? 1 : 0;
+  Block *other = node->blocks()[1 - taken];
+  if (variation->hasOtherContents(node->input()))
+    exploreAside(other);
+  runBlock(node->blocks()[taken]);
+  for (size_t i = 0; i < node->outputs().size(); ++i)
+    copyIfThere(node->blocks()[taken]->outputs()[i], node->outputs()[i]);
+}
+
+void Runner::exploreLoop(Node *node) {
+  Block *body = node->blocks()[0];
+  auto count = values.find(node->input(0));
+  auto goesOn = values.find(node->input(1));
+  bool varies = variation->hasOtherContents(node->input(0)) ||
+                variation->hasOtherContents(node->input(1)) ||
+                variation->hasOtherContents(body->outputs()[0]);
+  int64_t rounds = kExploredRounds;
+  if (!varies)
+    rounds = count != values.end() && goesOn != values.end() &&
+                     goesOn->second.toBool()
+                 ? count->second.toInt()
+                 : 0;
+  for (size_t i = 0; i < node->outputs().size(); ++i)
+    copyIfThere(node->input(i + 2), node->outputs()[i]);
+  for (int64_t round = 0; round < rounds; ++round) {
+    set(body->inputs()[0], round);
+    for (size_t i = 0; i < node->outputs().size(); ++i) {
+      values.erase(body->inputs()[i + 1]);
+      copyIfThere(node->outputs()[i], body->inputs()[i + 1]);
+    }
+    runBlock(body);
+    for (size_t i = 0; i < node->outputs().size(); ++i) {
+      values.erase(node->outputs()[i]);
+      copyIfThere(body->outputs()[i + 1], node->outputs()[i]);
+    }
+    auto next = values.find(body->outputs()[0]);
+    if (numLeft == 0 ||
+        (!varies && (next == values.end() || !next->second.toBool())))
+      return;
+  }
+}
+
+static bool setsAttributes(Block *block) {
+  for (Node *node : block->nodes()) {
+    if (node->kind() == prim::SetAttr || node->kind() == prim::CallMethod)
+      return true;
+    for (Block *inner : node->blocks())
+      if (setsAttributes(inner))
+        return true;
+  }
+  return false;
+}
+
+static void collectInputs(Block *block, std::set<const Value *> &found) {
+  for (Node *node : block->nodes()) {
+    found.insert(node->inputs().begin(), node->inputs().end());
+    for (Block *inner : node->blocks())
+      collectInputs(inner, found);
+  }
+}
+
+/// Runs the block that is not taken, of which nothing is left but types: it
+/// writes copies.
+void Runner::exploreAside(Block *block) {
+  if (setsAttributes(block))
+    return;
+  Values before = values;
+  if (writesAnything(block)) {
+    std::set<const Value *> taken;
+    collectInputs(block, taken);
+    c10::IValue::HashIdentityIValueMap copies;
+    for (const Value *value : taken) {
+      auto found = values.find(value);
+      if (found != values.end() && !found->second.isObject())
+        found->second = found->second.deepcopy(copies);
+    }
+  }
+  runBlock(block);
+  Node *node = block->owningNode();
+  for (size_t i = 0; i < node->outputs().size(); ++i)
+    copyIfThere(block->outputs()[i], node->outputs()[i]);
+  values = std::move(before);
+}
+
+/// Of what an operator takes by what is true or not zero, some is taken, or one
+/// less.
+void Runner::resize(const Node *node, Stack &stack) const {
+  static const std::map<std::string, size_t> kMasks = {
+      {"aten::nonzero", 0}, {"aten::nonzero_numpy", 0}, {"aten::argwhere", 0},
+      {"aten::where", 0},   {"aten::masked_select", 1}, {"aten::index", 1}};
+  auto found = kMasks.find(node->kind().toQualString());
+  if (found == kMasks.end() || found->second >= stack.size() ||
+      (found->first == "aten::where" && stack.size() != 1) ||
+      !variation->hasOtherTypes(node->output()))
+    return;
+  auto change = [&](const at::Tensor &mask) {
+    at::Tensor some =
+        at::zeros_like(mask, mask.options(), at::MemoryFormat::Contiguous);
+    int64_t number = std::min(some.numel(), kTaken);
+    if (number)
+      some.view(-1).narrow(0, 0, leavesOneOut ? number - 1 : number).fill_(1);
+    return some;
+  };
+  c10::IValue &place = stack[found->second];
+  if (place.isTensor()) {
+    place = change(place.toTensor());
+  } else if (place.isList()) {
+    c10::impl::GenericList list = place.toList().copy();
+    for (size_t i = 0; i < list.size(); ++i) {
+      c10::IValue index = list.get(i);
+      if (index.isTensor() && index.toTensor().defined() &&
+          (index.toTensor().scalar_type() == c10::ScalarType::Bool ||
+           index.toTensor().scalar_type() == c10::ScalarType::Byte))
+        list.set(i, change(index.toTensor()));
+    }
+    place = list;
   }
 }

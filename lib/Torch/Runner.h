@@ -1,4 +1,5 @@
-// Runs an inlined graph node by node, and keeps what each value was.
+// Runs an inlined graph node by node, and keeps what each value was, and what
+// it can be where that depends on numbers in tensors.
 
 #ifndef OPPROF_LIB_TORCH_RUNNER_H
 #define OPPROF_LIB_TORCH_RUNNER_H
@@ -11,6 +12,8 @@
 #include <vector>
 
 namespace opprof::torchscript {
+
+class Variation;
 
 class Runner {
 public:
@@ -27,6 +30,17 @@ public:
   const ValueType *lookUp(const torch::jit::Value *value) const {
     auto found = types.find(value);
     return found == types.end() ? nullptr : &found->second;
+  }
+
+  /// Runs the graph again, on what it was given, through all branches that
+  /// depend on numbers and with other sizes where these do. What fails is left
+  /// out.
+  void explore(const Variation &variation);
+
+  /// What the value was in all of the runs.
+  const ValueType *lookUpAny(const torch::jit::Value *value) const {
+    auto found = anyTypes.find(value);
+    return found == anyTypes.end() ? lookUp(value) : &found->second;
   }
 
   /// Whether the value was a tensor that its operator took, in any round.
@@ -49,6 +63,15 @@ private:
   bool runConstruction(torch::jit::Node *node);
   void runOperator(torch::jit::Node *node);
   void runLoop(torch::jit::Node *node);
+  void runAll(const std::vector<c10::IValue> &inputs);
+  bool hasInputs(const torch::jit::Node *node) const;
+  void exploreNode(torch::jit::Node *node);
+  void exploreIf(torch::jit::Node *node);
+  void exploreLoop(torch::jit::Node *node);
+  void exploreAside(torch::jit::Block *block);
+  void resize(const torch::jit::Node *node, torch::jit::Stack &stack) const;
+  void copyIfThere(const torch::jit::Value *from,
+                   const torch::jit::Value *target);
   void set(const torch::jit::Value *value, c10::IValue content);
   const c10::IValue &get(const torch::jit::Value *value) const;
 
@@ -62,6 +85,15 @@ private:
   std::unordered_set<const torch::jit::Block *> ran;
   std::unordered_set<const torch::jit::Value *> passedOn;
   uint64_t numSteps = 0;
+
+  /// What the run was given, as it was before.
+  std::vector<c10::IValue> given;
+  std::unordered_map<const torch::jit::Value *, ValueType> anyTypes;
+  /// While the graph is explored.
+  const Variation *variation = nullptr;
+  /// Masks take one less than they do otherwise.
+  bool leavesOneOut = false;
+  uint64_t numLeft = 0;
 };
 
 } // namespace opprof::torchscript

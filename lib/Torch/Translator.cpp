@@ -15,7 +15,7 @@ using namespace torch::jit;
 /// Lists in lists of what an attribute holds.
 static constexpr unsigned kMaxStateDepth = 64;
 
-Translator::Translator(const ModuleGraph &graph, const Runner *runner,
+Translator::Translator(const ModuleGraph &graph, Runner *runner,
                        GraphFile &file, std::string archiveName)
     : graph(graph), runner(runner), file(file),
       archiveName(std::move(archiveName)) {}
@@ -92,7 +92,7 @@ Translator::getElements(const Binding &binding) {
 
 ValueType Translator::getType(const Value *value) const {
   ValueType declared = describe(*value->type());
-  const ValueType *seen = runner ? runner->lookUp(value) : nullptr;
+  const ValueType *seen = runner ? runner->lookUpAny(value) : nullptr;
   if (!seen || seen->kind == ValueType::Unknown)
     return declared;
   // None now is no None in every call.
@@ -910,6 +910,8 @@ Translator::translate(const std::vector<std::optional<c10::IValue>> &fixed,
                           : forms[i].isOpen ? Variation::Argument::OfAnyType
                                             : Variation::Argument::OfOneType);
     variation.emplace(graph, *runner, arguments);
+    if (variation->hasAnyOtherTypes())
+      runner->explore(*variation);
   }
   BlockRecord result;
   nodes = &result.nodes;

@@ -43,7 +43,7 @@ class Translator {
 public:
   /// `runner` is null where the graph was not run. `given` says which inputs
   /// stay inputs; the others have the values in `fixed`.
-  Translator(const ModuleGraph &graph, const Runner *runner, GraphFile &file,
+  Translator(const ModuleGraph &graph, Runner *runner, GraphFile &file,
              std::string archiveName);
 
   /// Names for tensors that freezing made constants: `name` by data.
@@ -180,7 +180,7 @@ private:
                   const std::vector<BindingRef> &args, bool acts = false);
 
   const ModuleGraph &graph;
-  const Runner *runner;
+  Runner *runner;
   /// There where the graph was run.
   std::optional<Variation> variation;
   GraphFile &file;

@@ -94,6 +94,13 @@ Variation::Variation(const ModuleGraph &graph, const Runner &runner,
   isGivenUp = true;
 }
 
+bool Variation::hasAnyOtherTypes() const {
+  return isGivenUp ||
+         std::any_of(levels.begin(), levels.end(), [](const auto &entry) {
+           return entry.second == OtherType;
+         });
+}
+
 void Variation::raise(const Value *value, Level level) {
   // A number has one type.
   if (level == OtherType && isNumberType(*value->type()))

@@ -26,6 +26,13 @@ public:
     return isGivenUp || getLevel(value) == OtherType;
   }
 
+  /// True where what the value says may be another thing in another call.
+  bool hasOtherContents(const torch::jit::Value *value) const {
+    return isGivenUp || getLevel(value) != Same;
+  }
+  /// True where any value's type is.
+  bool hasAnyOtherTypes() const;
+
 private:
   enum Level {
     /// It follows from the types of the arguments.

@@ -24,6 +24,7 @@ from torchscript_models import (
     CASES,
     STATEFUL,
     Attention,
+    Mixtures,
     Packed,
     Perceptron,
     Stack,
@@ -921,6 +922,59 @@ def test_layers_in_a_loop_are_one_class(tmp_path: Path) -> None:
     model = torch.jit.load(tmp_path / "model.pt")
     for count in (0, 1, 4):
         assert_same(load_program(module)(inputs[0], count), model(inputs[0], count))
+
+
+class Settling(torch.nn.Module):
+    """How many rounds there are, and what is taken of them, follows from numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = torch.nn.Parameter(torch.randn(8, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        kept: list[Tensor] = [x]
+        while bool(x.abs().max() > 2.0):
+            x = torch.tanh(x @ self.step)
+            kept.append(x[x[:, 0] > 0])
+        if bool(x[0, 0] > 0.1):
+            kept.append(torch.relu(x[1:]))
+        return x + torch.cat(kept).sum(0)
+
+
+class SettlingLayers(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(Settling() for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("made", [Mixtures, SettlingLayers])
+def test_layers_are_one_class_whatever_a_run_took(
+    tmp_path: Path, made: type[torch.nn.Module]
+) -> None:
+    """Few rows, so that some experts get none, and layers differ in what they take: sizes that follow from numbers are open."""
+    torch.manual_seed(0)
+    model = made().eval()
+    torch.jit.script(model).save(tmp_path / "model.pt")
+    graph = convert(tmp_path / "model.pt", inputs=(torch.randn(5, 8),))
+    number = len(list(model.layers))
+    assert [[f"layers.{i}"] for i in range(number)] in classes_of(import_mlir(graph))
+    document = json.loads(graph.read_text())
+    shapes = {
+        node["target"]: document["types"][node["type"]]["tensor"]["shape"]
+        for node in nodes_of(document["graphs"][0])
+        if node["target"].startswith(("aten.index.", "aten.tanh.", "aten.relu."))
+    }
+    assert shapes["aten.index.Tensor"] == ["?", 8]
+    assert shapes["aten.relu.default"] in (["?", 16], [4, 8])
+    program, loaded = load_program(import_mlir(graph)), torch.jit.load(tmp_path / "model.pt")
+    for scale in (0.1, 1.0, 10.0):
+        x = scale * torch.randn(5, 8)
+        assert_same(program(x), loaded(x))
 
 
 class Widened(torch.nn.Module):

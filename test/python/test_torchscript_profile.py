@@ -1,17 +1,19 @@
 """`opprof profile` of TorchScript archives: which node an operator is, and what is said of how TorchScript ran it.
 
-The oracle of the join is sizes, which it does not look at: every node of the models takes tensors of sizes that no other takes.
+The oracles of the join are sizes, which it does not look at, as every node of the models takes tensors of sizes that no other takes,
+and the module that calls each function when Python runs the model.
 """
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torchscript_models import CASES, save, texts_of
+from torchscript_models import CASES, Mixtures, save, texts_of
 
 from opprof.commands.cli import main
 from opprof.commands.profile import ProfileOptions, profile_script
@@ -67,9 +69,15 @@ class Merged(nn.Module):
 def sizes_by_node(document: dict[str, Any]) -> dict[str, list[list[int]]]:
     """The sizes of the tensors that each node takes."""
     graph = document["graphs"][0]
+    nodes = list(nodes_of(graph))
+    taken = [
+        one
+        for block in (graph, *(b for n in nodes for b in n.get("blocks", ())))
+        for one in block["inputs"]
+    ]
     shapes = {
         one["name"]: document["types"][one["type"]]["tensor"]["shape"]
-        for one in (*graph["inputs"], *graph["nodes"])
+        for one in (*taken, *nodes)
         if "tensor" in document["types"][one.get("type", 0)]
     }
     return {
@@ -78,8 +86,16 @@ def sizes_by_node(document: dict[str, Any]) -> dict[str, list[list[int]]]:
             for argument in node["args"]
             if isinstance(argument, dict) and argument.get("node") in shapes
         ]
-        for node in graph["nodes"]
+        for node in nodes
     }
+
+
+def nodes_of(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The nodes of a graph, and those in their blocks."""
+    for node in block["nodes"]:
+        yield node
+        for inner in node.get("blocks", ()):
+            yield from nodes_of(inner)
 
 
 def recorded(archive: Path, *texts: str) -> tuple[Any, dict[str, Any], list[dict[str, Any]]]:
@@ -143,11 +159,11 @@ class Products(nn.Module):
 
 
 def test_products_that_are_taken_apart(tmp_path: Path) -> None:
-    """TorchScript runs addmm as mm and add, at lines of its own; what is in a loop, or beside it, is left."""
+    """TorchScript runs addmm as mm and add, at lines of its own, in a loop and beside it too."""
     archive = tmp_path / "products.pt"
     torch.jit.script(Products().eval()).save(archive)
     joined, document, events = recorded(archive, "2x3xf32", "2")
-    assert joined.left == {"aten::mm": 3 * STEPS, "aten::add": 3 * STEPS}
+    assert not joined.left
     sizes = sizes_by_node(document)
     seen = []
     for place, event in enumerate(events):
@@ -156,9 +172,108 @@ def test_products_that_are_taken_apart(tmp_path: Path) -> None:
             # What the interpreter holds besides stands before them.
             assert events[place + 1]["args"]["Input Dims"][-2:] == sizes[node][1:], node
             seen.append(node)
-    graph = document["graphs"][0]["nodes"]
-    products = [node["name"] for node in graph if node["target"].startswith("aten.addmm")]
-    assert seen == [*products[:3], products[-1]] * STEPS
+    nodes = nodes_of(document["graphs"][0])
+    products = [node["name"] for node in nodes if node["target"].startswith("aten.addmm")]
+    assert len(products) == 6
+    assert seen == [*products[:4], *[products[4]] * 2, products[5]] * STEPS
+
+
+class Boxes(nn.Module):
+    """Gives nothing: it puts the boxes of what is likely into a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.score = nn.Parameter(torch.randn(1, 8))
+        self.refine = nn.Parameter(torch.randn(8, 8))
+        self.box = nn.Parameter(torch.randn(4, 8))
+
+    def forward(self, feature: Tensor, boxes: list[Tensor]) -> None:
+        score = torch.sigmoid(nn.functional.linear(feature, self.score)).squeeze(1)
+        keep = torch.nonzero(score > 0.5).squeeze(1)
+        if keep.numel() > 0:
+            kept = feature[keep]
+            while bool(kept.abs().max() > 4.0):
+                kept = torch.tanh(nn.functional.linear(kept, self.refine))
+            boxes.append(torch.exp(nn.functional.linear(kept, self.box)))
+
+
+class Detecting(nn.Module):
+    """Three heads of one class, called in a loop over two levels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads = nn.ModuleList(Boxes() for _ in range(3))
+
+    def forward(self, x: Tensor, levels: int) -> Tensor:
+        boxes: list[Tensor] = [torch.zeros(1, 4)]
+        for _ in range(levels):
+            for head in self.heads:
+                head(x, boxes)
+            x = 1.5 * x
+        return torch.cat(boxes)
+
+
+#: Functions that Python and TorchScript both run, under the same name, as one call.
+SAME = ("linear", "relu", "softmax", "sigmoid", "exp", "tanh", "argmax", "zeros_like", "index_add_")
+
+
+class Callers(torch.overrides.TorchFunctionMode):
+    """Writes down which module of the model calls a function."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.ran: list[tuple[str, str]] = []
+        self.inside = [""]
+        for path, module in model.named_modules():
+            if path:
+                module.register_forward_pre_hook(lambda *_, path=path: self.inside.append(path))
+                module.register_forward_hook(lambda *_: self.inside.pop() and None)
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function.__name__ in SAME:
+            self.ran.append((function.__name__, self.inside[-1]))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("made", [Mixtures, Detecting])
+def test_branches_without_results(tmp_path: Path, made: type[nn.Module]) -> None:
+    """TorchScript does not say which of several calls led to such a branch, whose lines are the same in all of them."""
+    torch.manual_seed(0)
+    model = made().eval()
+    archive = tmp_path / "branches.pt"
+    torch.jit.script(model).save(archive)
+    texts = ("32x8xf32",) if made is Mixtures else ("32x8xf32", "2")
+    joined, document, events = recorded(archive, *texts)
+    # Python's conversion to bool, which the condition of the loop has, is a node of Python's.
+    assert set(joined.left) <= {"aten::item"}
+    args = load_archive(
+        archive, TorchScriptOptions(inputs=texts), archive.with_name("graph.json")
+    ).args
+    with torch.no_grad(), Callers(model) as callers:
+        model(*args)
+    modules = {
+        node["name"]: document["modules"][node["modules"]][-1]["path"]
+        for node in nodes_of(document["graphs"][0])
+    }
+    # A call of the model's own code, and one of each module inside it.
+    stacks = {
+        n["name"]: len(document["stacks"][n["stack"]]) for n in nodes_of(document["graphs"][0])
+    }
+    depth = {"": 1, "layers": 2, "heads": 2, "experts": 3}
+    for name, path in modules.items():
+        kind = (path.split(".") or [""])[-2:-1] or [""]
+        assert stacks[name] == depth[kind[0]], (name, path)
+    assert len({calls for calls in modules.values() if "experts" in calls or "heads" in calls}) > 2
+    seen = []
+    for place, event in enumerate(events):
+        if str(event.get("name")).startswith("opprof::node::branches::"):
+            operator = events[place + 1]["name"].removeprefix("aten::")
+            if operator in SAME:
+                seen.append((operator, modules[event["name"].rpartition("::")[2]]))
+    assert len(callers.ran) > 20
+    assert seen == callers.ran * STEPS
 
 
 def test_what_is_not_certain_is_left(tmp_path: Path) -> None:

@@ -164,6 +164,47 @@ class Detector(nn.Module):
         return results
 
 
+class Expert(nn.Module):
+    """Its weights are no modules, whose sizes would give each of them a class, and lines, of its own."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.up = nn.Parameter(torch.randn(inner, width))
+        self.down = nn.Parameter(torch.randn(width, inner))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.linear(torch.relu(nn.functional.linear(x, self.up)), self.down)
+
+
+class Mixture(nn.Module):
+    """Experts in branches that have no results: the sum is written in place."""
+
+    def __init__(self, width: int, number: int) -> None:
+        super().__init__()
+        self.gate = nn.Parameter(torch.randn(number, width))
+        self.experts = nn.ModuleList(Expert(width, 2 * width) for _ in range(number))
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = torch.softmax(nn.functional.linear(x, self.gate), -1)
+        best, total = scores.argmax(-1), torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            rows = torch.nonzero(best == number).squeeze(1)
+            if rows.numel() > 0:
+                total.index_add_(0, rows, torch.tanh(expert(x[rows])))
+        return total
+
+
+class Mixtures(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Mixture(8, 4) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+
+
 class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()

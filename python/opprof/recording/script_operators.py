@@ -2,8 +2,8 @@
 
 torch.profiler asks TorchScript's interpreter where it is whenever an operator begins: the lines of the archive's code, call by call.
 A node knows the same lines. An operator is a node where lines and name leave one, or as many as ran in each step, in their order. It then
-gets the range that `opprof profile --mode=eager` gives it elsewhere. A product that TorchScript took apart has lines of TorchScript's own, and is the node
-between the nodes that ran before and after it. What that does not settle is left to the alignment by order that eager programs without ranges have.
+gets the range that `opprof profile --mode=eager` gives it elsewhere. Where they leave several, it is the one that the graph can have run between
+the operators before and after. What that does not settle is left to the alignment by order that eager programs without ranges have.
 """
 
 import gzip
@@ -30,14 +30,6 @@ _CONVOLUTION = re.compile(r"^aten::conv(_transpose)?[123]d$")
 
 
 @dataclass
-class Nodes:
-    """The nodes of one key, in the order of the graph, and the blocks that they lie in."""
-
-    names: list[str] = field(default_factory=list)
-    blocks: set[int] = field(default_factory=set)
-
-
-@dataclass
 class JoinedOperators:
     """How many operators the steps ran, outermost ones of the archive's code, and of how many of them the node is known."""
 
@@ -47,6 +39,141 @@ class JoinedOperators:
     left: Counter[str] = field(default_factory=Counter)
 
 
+class Flow:
+    """The operators of a graph, those in blocks among them, as places in an order that branches and loops have a say in.
+
+    An operator that TorchScript runs in parts is as many places.
+    """
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        #: The node of each place, or that of the block that begins or ends there.
+        self.names: list[str] = []
+        self.is_in_block: list[bool] = []
+        self._next: list[list[int]] = []
+        #: By line and name: the calls that led there, and the place.
+        self._by_line: dict[tuple[Place, str], list[tuple[tuple[Place, ...], int]]] = defaultdict(
+            list
+        )
+        self._parts: dict[str, list[int]] = defaultdict(list)
+        self._stacks = document["stacks"]
+        graph = document["graphs"][0]
+        # Another step follows the last.
+        start = self._add("", is_in_block=False)
+        self._link(self._visit(graph, [start], is_in_block=False), start)
+
+    def find(self, key: Key) -> list[int]:
+        """The places of a key, in the order of the graph.
+
+        LibTorch's inliner does not say which call brought a branch without results, such as one that writes in place, or what stands
+        in it: of the calls that led there, an operator may name some.
+        """
+        stack, name = key
+        return [
+            place
+            for calls, place in self._by_line.get((stack[-1], name), ())
+            if _is_in_order(stack, calls)
+        ]
+
+    def find_parts(self, operator: str, whole: set[int]) -> list[int]:
+        """The places of that part of operators that ran in parts, which those did not that ran as a whole."""
+        names = {self.names[place] for place in whole}
+        return [place for place in self._parts[operator] if self.names[place] not in names]
+
+    def narrow(self, possible: list[frozenset[int]]) -> list[frozenset[int]]:
+        """Of the places that each operator may be, those that lie on a way through the graph that all of them can have taken.
+
+        A way leaves out what did not run as an operator of its own, which passes of TorchScript merge or remove, but no node that is
+        known to have run as one. Where there is no such way, TorchScript has another order, and nothing is left out.
+        """
+        numbers = [number for number, places in enumerate(possible) if places]
+        while any(len(possible[n]) > 1 for n in numbers):
+            certain = {min(possible[n]) for n in numbers if len(possible[n]) == 1}
+            after = {place: self._reach(place, certain) for n in numbers for place in possible[n]}
+            ahead: list[frozenset[int]] = []
+            for n in numbers:
+                before = ahead[-1] if ahead else frozenset()
+                ahead.append(
+                    frozenset(
+                        place
+                        for place in possible[n]
+                        if not ahead or any(after[one] >> place & 1 for one in before)
+                    )
+                )
+            if not ahead[-1]:
+                break
+            narrowed = list(possible)
+            later: frozenset[int] = frozenset()
+            for n, places in zip(reversed(numbers), reversed(ahead), strict=True):
+                later = frozenset(
+                    place
+                    for place in places
+                    if not later or any(after[place] >> one & 1 for one in later)
+                )
+                narrowed[n] = later
+            if narrowed == possible:
+                break
+            possible = narrowed
+        return possible
+
+    def _reach(self, place: int, certain: set[int]) -> int:
+        """Where the next operator may be, a bit for each place."""
+        found = 0
+        waiting = list(self._next[place])
+        while waiting:
+            one = waiting.pop()
+            if not found >> one & 1:
+                found |= 1 << one
+                if one not in certain:
+                    waiting.extend(self._next[one])
+        return found
+
+    def _add(self, name: str, is_in_block: bool) -> int:
+        self.names.append(name)
+        self.is_in_block.append(is_in_block)
+        self._next.append([])
+        return len(self.names) - 1
+
+    def _link(self, ends: list[int], place: int) -> None:
+        for end in ends:
+            self._next[end].append(place)
+
+    def _visit(self, block: dict[str, Any], ends: list[int], is_in_block: bool) -> list[int]:
+        """Goes on from where the code before the block ends, and gives where that of the block does."""
+        for node in block["nodes"]:
+            place = self._add(node["name"], is_in_block)
+            self._link(ends, place)
+            ends = [place]
+            blocks = node.get("blocks", ())
+            is_loop = node["target"] == "prim.Loop"
+            if blocks:
+                ends = [one for b in blocks for one in self._visit(b, [place], is_in_block=True)]
+            else:
+                ends = self._record(node, place, is_in_block)
+            if is_loop:
+                self._link(ends, place)
+                ends = [place]
+        return ends
+
+    def _record(self, node: dict[str, Any], place: int, is_in_block: bool) -> list[int]:
+        """Notes what runs as the node, and gives where it ends."""
+        parts = node["target"].split(".")
+        if node["op"] != "call_function" or len(parts) != 3 or "stack" not in node:
+            return [place]
+        # A file of the archive is named model.pt/code/….
+        calls = tuple(
+            (frame["file"].partition("/")[2], frame["line"])
+            for frame in self._stacks[node["stack"]]
+        )
+        for name in _names(f"{parts[0]}::{parts[1]}"):
+            self._by_line[calls[-1], name].append((calls, place))
+        for number, part in enumerate(_TAKEN_APART.get(node["target"], ())):
+            if number > 0:
+                before, place = place, self._add(node["name"], is_in_block)
+                self._link([before], place)
+            self._parts[part].append(place)
+        return [place]
+
+
 def join_operators(trace: Path, document: dict[str, Any], steps: int) -> JoinedOperators:
     """Puts a range round each operator of the trace whose node of the graph JSON is known, and takes Python's frames out of it.
 
@@ -54,20 +181,15 @@ def join_operators(trace: Path, document: dict[str, Any], steps: int) -> JoinedO
     """
     with gzip.open(trace, "rt", encoding="utf-8") as file:
         content = json.load(file)
-    nodes = nodes_by_key(document)
+    flow = Flow(document)
     graph = document["graphs"][0]
     prefix = f"opprof::node::{graph['name']}::{graph['stage']}::"
     events = [event for event in content["traceEvents"] if event.get("cat") != "python_function"]
     ran = list(outermost_operators(events))
-    operators: dict[Key, list[dict[str, Any]]] = defaultdict(list)
-    for event, key in ran:
-        operators[key].append(event)
-    node_of: dict[int, str] = {}
-    for key, same in operators.items():
-        names = _nodes_that_ran(nodes.get(key), len(same), steps)
-        for number, event in enumerate(same if names else ()):
-            node_of[id(event)] = names[number % len(names)]
-    node_of.update(_taken_apart(ran, graph, node_of))
+    found = _nodes_that_ran(flow, ran, steps)
+    node_of = {
+        id(event): name for (event, _), name in zip(ran, found, strict=True) if name is not None
+    }
     result = JoinedOperators(len(ran), len(node_of))
     result.left.update(key[1] for event, key in ran if id(event) not in node_of)
     ranges = {
@@ -91,92 +213,36 @@ def join_operators(trace: Path, document: dict[str, Any], steps: int) -> JoinedO
     return result
 
 
-def _nodes_that_ran(nodes: Nodes | None, count: int, steps: int) -> list[str]:
-    """The nodes that operators of one key are, in turns, where that is certain; or none."""
-    if nodes is None:
-        return []
-    if len(nodes.names) == 1:
-        return nodes.names
-    # Outside of blocks a node runs once a step. Fewer than all means that TorchScript's passes merged some.
-    certain = nodes.blocks == {0} and count == steps * len(nodes.names)
-    return nodes.names if certain else []
+def _nodes_that_ran(
+    flow: Flow, ran: list[tuple[dict[str, Any], Key]], steps: int
+) -> list[str | None]:
+    """The node that each operator is, where that is certain."""
+    by_key: dict[Key, list[int]] = defaultdict(list)
+    for number, (_, key) in enumerate(ran):
+        by_key[key].append(number)
+    possible: list[frozenset[int]] = [frozenset()] * len(ran)
+    for key, numbers in by_key.items():
+        found = flow.find(key)
+        for number in numbers:
+            possible[number] = frozenset(found)
+        # Outside of blocks a node runs once a step. Fewer than all means that TorchScript's passes merged some.
+        if len(numbers) == steps * len(found) and not any(flow.is_in_block[one] for one in found):
+            for turn, number in enumerate(numbers):
+                possible[number] = frozenset([found[turn % len(found)]])
+    whole = {one for places in possible for one in places}
+    for key, numbers in by_key.items():
+        for number in numbers if [file for file, _ in key[0]] == [_WITHOUT_A_FILE] else ():
+            possible[number] = frozenset(flow.find_parts(key[1], whole))
+    # What forks run in parallel has no one order.
+    if len({(event["pid"], event["tid"]) for event, _ in ran}) == 1:
+        possible = flow.narrow(possible)
+    return [flow.names[min(places)] if len(places) == 1 else None for places in possible]
 
 
-def _taken_apart(
-    ran: list[tuple[dict[str, Any], Key]], graph: dict[str, Any], node_of: dict[int, str]
-) -> dict[int, str]:
-    """The nodes of operators that TorchScript put in the place of one: they lie between the nodes that ran before and after.
-
-    Where several lie there, as many of each operator have to have run, and then it is their order. Nothing is said where a neighbour
-    or what lies between is a block, which may run any number of times.
-    """
-    nodes = graph["nodes"]
-    place_of = {node["name"]: place for place, node in enumerate(nodes)}
-    whole = set(node_of.values())
-    found: dict[int, str] = {}
-    before: int | None = -1
-    between: dict[str, list[int]] = defaultdict(list)
-
-    def settle(after: int | None) -> None:
-        if before is None or after is None or not between:
-            return
-        # After the last node of a step come the first ones of the next.
-        there = (
-            range(before + 1, after)
-            if before < after
-            else (*range(before + 1, len(nodes)), *range(after))
-        )
-        candidates = [nodes[place] for place in there]
-        if any(node.get("blocks") for node in candidates):
-            return
-        for operator, events in between.items():
-            names = [
-                node["name"]
-                for node in candidates
-                if operator in _TAKEN_APART.get(node["target"], ()) and node["name"] not in whole
-            ]
-            if len(names) == len(events):
-                found.update(zip(events, names, strict=True))
-
-    for event, (stack, operator) in ran:
-        node = node_of.get(id(event))
-        if node is not None:
-            after = place_of.get(node)
-            settle(after)
-            before = after
-            between.clear()
-        elif len(stack) == 1 and stack[0][0] == _WITHOUT_A_FILE:
-            between[operator].append(id(event))
-    settle(len(nodes))
-    return found
-
-
-def nodes_by_key(document: dict[str, Any]) -> dict[Key, Nodes]:
-    """The nodes of the first graph that are operators, those in blocks among them. Block 0 is the graph's own."""
-    stacks = document["stacks"]
-    found: dict[Key, Nodes] = defaultdict(Nodes)
-    blocks = 0
-
-    def visit(block: dict[str, Any]) -> None:
-        nonlocal blocks
-        own, blocks = blocks, blocks + 1
-        for node in block["nodes"]:
-            parts = node["target"].split(".")
-            if node["op"] == "call_function" and len(parts) == 3 and "stack" in node:
-                # A file of the archive is named model.pt/code/….
-                stack = tuple(
-                    (frame["file"].partition("/")[2], frame["line"])
-                    for frame in stacks[node["stack"]]
-                )
-                for name in _names(f"{parts[0]}::{parts[1]}"):
-                    entry = found[stack, name]
-                    entry.names.append(node["name"])
-                    entry.blocks.add(own)
-            for inner in node.get("blocks", ()):
-                visit(inner)
-
-    visit(document["graphs"][0])
-    return found
+def _is_in_order(some: tuple[Place, ...], calls: tuple[Place, ...]) -> bool:
+    """Whether all of these calls are among those that led to a node, in their order."""
+    left = iter(calls)
+    return all(one in left for one in some)
 
 
 def _names(operator: str) -> tuple[str, ...]:
