@@ -55,6 +55,7 @@ def run_tool(
         with replacing(output, "wb") as file:
             process = subprocess.run(
                 command,
+                env=_environment(),
                 input=input,
                 stdout=file,
                 stderr=subprocess.PIPE,
@@ -64,10 +65,20 @@ def run_tool(
             _check(name, process, quiet)
         return b""
     process = subprocess.run(
-        command, input=input, capture_output=True, close_fds=False, check=False
+        command,
+        env=_environment(),
+        input=input,
+        capture_output=True,
+        close_fds=False,
+        check=False,
     )
     _check(name, process, quiet)
     return process.stdout
+
+
+def _environment() -> dict[str, str]:
+    """Of a tool, which does not outlive the process that waits for it."""
+    return {**os.environ, "OPPROF_PARENT": str(os.getpid())}
 
 
 #: What opprof-driver puts before what ended it; all that follows belongs to it.
@@ -104,7 +115,6 @@ def ask_driver(
     arguments = [
         command,
         elapsed,
-        f"--parent={os.getpid()}",
         *(os.fspath(option) for option in options),
         "--",
         os.fspath(subject),
@@ -113,6 +123,7 @@ def ask_driver(
     said: list[str] = []
     process = subprocess.Popen(
         [find_tool("opprof-driver"), *arguments],
+        env=_environment(),
         stdin=None if input is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

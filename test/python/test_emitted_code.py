@@ -1,9 +1,11 @@
 """What stands in a file is data: whatever is written into its fields, the emitted program holds comments, strings and known calls."""
 
 import ast
+import functools
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -176,22 +178,39 @@ def reads(tree: ast.AST) -> set[str]:
     return {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
+@dataclass
+class Code:
+    """What a file defines, calls and reads, and the kinds of its statements, outermost and all."""
+
+    defined: set[str]
+    calls: set[str]
+    reads: set[str]
+    outer: list[str]
+    inner: list[str]
+
+
+@functools.cache
+def code_of(text: str) -> Code:
+    """Of one text once, as a backend has thousands of lines and many are held against it."""
+    # What Python runs is what the bytes say, also where a comment names another encoding.
+    tree = ast.parse(text.encode())
+    return Code(
+        {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)},
+        calls(tree),
+        reads(tree),
+        [type(node).__name__ for node in tree.body],
+        [type(node).__name__ for node in ast.walk(tree) if isinstance(node, ast.stmt)],
+    )
+
+
 def assert_same_code(actual: str, benign: str) -> None:
     """The same statements, calls and attributes as those of a benign file, but for the names of functions and values."""
-    # What Python runs is what the bytes say, also where a comment names another encoding.
-    left, right = ast.parse(actual.encode()), ast.parse(benign.encode())
-    defined = {n.name for n in ast.walk(left) if isinstance(n, ast.FunctionDef)}
-    known = calls(right)
-    for call in calls(left):
-        assert call in known or call in defined, call
-    assert reads(left) == reads(right)
-    kinds = [[type(node).__name__ for node in tree.body] for tree in (left, right)]
-    assert kinds[0] == kinds[1]
-    inner = [
-        [type(node).__name__ for node in ast.walk(tree) if isinstance(node, ast.stmt)]
-        for tree in (left, right)
-    ]
-    assert inner[0] == inner[1]
+    left, right = code_of(actual), code_of(benign)
+    for call in left.calls:
+        assert call in right.calls or call in left.defined, call
+    assert left.reads == right.reads
+    assert left.outer == right.outer
+    assert left.inner == right.inner
 
 
 PROGRAM_TEXTS: dict[str, Callable[[str], str]] = {

@@ -4,6 +4,7 @@ import copy
 import functools
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -1320,6 +1321,40 @@ def test_operators_of_a_program_are_those_that_its_script_defines(
     script.unlink()
     (unproven,) = prove(run.path, None).graphs.values()
     assert "opprof_test.thrice.default is no operator of PyTorch's own" in unproven["error"]
+
+
+def test_graphs_of_one_run_are_judged_by_one_process(compiled: Compiled, tmp_path: Path) -> None:
+    """Each loaded PyTorch and ran the script. One that ends the process takes none of the others along."""
+    run = RunFolder(tmp_path / "run")
+    run.path.mkdir()
+    for name in "abcd":
+        folder = run.path / name
+        shutil.copytree(compiled.folder, folder)
+        graph = folder / "post_grad.json"
+        own = graph.read_text().replace("aten.erf.default", "opprof_once.erf.default")
+        assert own != graph.read_text()
+        graph.write_text(own)
+    # It ends what it runs in wherever it stands.
+    for name, line in (("b", "import os; os.abort()"), ("c", "raise ValueError('of its own')")):
+        with (run.path / name / "output_code.py").open("a") as code:
+            code.write(f"\n{line}\n")
+    script = tmp_path / "script.py"
+    loads = tmp_path / "loads"
+    script.write_text(
+        "import os, torch\n"
+        f"with open({str(loads)!r}, 'a') as file:\n    print(os.getpid(), file=file)\n"
+        "torch.library.define('opprof_once::erf', '(Tensor x) -> Tensor')\n"
+        "torch.library.impl('opprof_once::erf', 'CPU', torch.erf)\n"
+        "def get_model_and_input():\n    return torch.nn.Identity(), torch.zeros(1)\n"
+    )
+    run.run.write_text(json.dumps({"script": script.name, "directory": str(tmp_path)}))
+    proof = prove(run.path, None)
+    first, second, third, fourth = (proof.graphs[name] for name in "abcd")
+    assert first["launches"] and first == fourth
+    assert second == {"error": f"the code was ended by signal {int(signal.SIGABRT)}"}
+    assert "of its own" in third["error"]
+    # Before it, by it, and after it.
+    assert len(loads.read_text().split()) == 3
 
 
 def node(name: str, target: str, *args: Any) -> dict[str, Any]:

@@ -218,10 +218,12 @@ def test_a_window_of_steps_knows_what_was_held_before(tmp_path: Path) -> None:
 def test_a_program_that_waits_is_asked_for_its_memory(tmp_path: Path) -> None:
     program = write(
         tmp_path,
-        "import sys, torch\n"
+        "import time, torch\n"
         "held = torch.empty(1_000_000)  # held\n"
         "while True:\n"
-        "    held[:1000].exp()  # taken\n",
+        "    held[:1000].exp()  # taken\n"
+        # Each is a record, which is read and reported.
+        "    time.sleep(0.001)\n",
     )
     control = tmp_path / "control"
     waiting = subprocess.Popen(

@@ -575,6 +575,54 @@ def test_what_a_killed_command_began_ends_with_it(tmp_path: Path) -> None:
     assert ended
 
 
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("line", ["opprof-opt", "opprof-translate --emit-python"])
+def test_tools_end_with_the_command_that_is_killed(line: str, kind: signal.Signals) -> None:
+    code = "import sys\nfrom opprof.tools import run_tool\nrun_tool(sys.argv[1], sys.argv[2:])"
+    # They read what nobody writes.
+    process = subprocess.Popen([sys.executable, "-c", code, *line.split()], stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while not (found := children.read_text().split()):
+        assert process.poll() is None
+        time.sleep(0.01)
+    descriptor = os.pidfd_open(int(found[0]))
+    process.send_signal(kind)
+    process.wait()
+    ended, _, _ = select.select([descriptor], [], [], 10)
+    process.stdin.close()
+    os.close(descriptor)
+    assert ended
+
+
+def test_ctrl_c_at_the_very_beginning_and_end_says_so(tmp_path: Path) -> None:
+    """What is loaded by then has no place that a user could mend."""
+    # Before the command line is read, and after the command has ended.
+    interrupted = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+    for name, code in (
+        ("argparse.py", interrupted),
+        ("opprof_at_exit.py", f"import atexit\natexit.register(lambda: exec({interrupted!r}))\n"),
+    ):
+        folder = tmp_path / name.removesuffix(".py")
+        folder.mkdir()
+        (folder / name).write_text(code)
+        start = f"import runpy, sys\nsys.path.insert(0, {str(folder)!r})\n" + (
+            "import opprof_at_exit\n" if "exit" in name else ""
+        )
+        process = subprocess.run(
+            [
+                *(sys.executable, "-c"),
+                f"{start}sys.argv[1:] = ['completion', 'bash']\n"
+                "runpy.run_module('opprof', run_name='__main__', alter_sys=True)",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert process.returncode == 130, process.stderr
+        assert process.stderr == "opprof: interrupted\n"
+
+
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_command_that_is_ended_takes_its_unfinished_file_away(
     tmp_path: Path, kind: signal.Signals

@@ -3,6 +3,7 @@
 // The other tools that MLIR is in lie here too, by the name that it is called.
 
 #include "../HugePages.h"
+#include "../Parent.h"
 #include "../Tools.h"
 
 #include "opprof/Driver/Commands.h"
@@ -31,7 +32,6 @@ public:
   Error run(int &status);
   /// Hides what is not this tool's, and reads the line.
   void parse(int argc, char **argv);
-  pid_t getParent() const { return parent; }
 
 private:
   opprof::report::TextOptions getPageOptions() const;
@@ -79,14 +79,6 @@ private:
       cl::value_desc("seconds"),
       cl::init(0),
       cl::desc("How long the command has run: progress counts on")};
-  cl::opt<pid_t> parent{
-      "parent",
-      cl::sub(cl::SubCommand::getAll()),
-      cl::cat(category),
-      cl::value_desc("pid"),
-      cl::init(0),
-      cl::desc("The process that waits for this one, which does not "
-               "outlive it")};
   cl::opt<std::string> path{cl::Positional,           cl::Required,
                             cl::desc("PATH"),         cl::cat(category),
                             cl::sub(importCommand),   cl::sub(mapCommand),
@@ -371,24 +363,12 @@ Error CommandLine::run(int &status) {
                       page);
 }
 
-/// Where the command that waits for this process is killed and begun again, two
-/// of these would fill one folder. It takes away what it has not finished.
-static void endWithParent(pid_t parent) {
-  if (!parent)
-    return;
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // It may have ended before that.
-  if (::getppid() != parent)
-    ::raise(SIGTERM);
-}
-
 static int runDriver(int argc, char **argv) {
   // What it is ended by; whoever began it may ignore that.
   std::signal(SIGTERM, SIG_DFL);
   InitLLVM init(argc, argv);
   static CommandLine line;
   line.parse(argc, argv);
-  endWithParent(line.getParent());
   if (cl::SubCommand::getTopLevel()) {
     errs() << "opprof-driver: error: no command is given\n"
               "  `opprof-driver --help` lists the commands\n";
@@ -412,6 +392,7 @@ int main(int argc, char **argv) {
       sys::path::filename(self) == "opprof-driver" && opprof::askForHugePages())
     ::execv(self, argv);
   opprof::keepHugePagesFromChildren();
+  opprof::endWithParent();
 
   StringRef name = argc ? sys::path::filename(argv[0]) : StringRef();
   auto *tool = StringSwitch<int (*)(int, char **)>(name)

@@ -1,6 +1,8 @@
 // Reads a TorchScript archive through LibTorch, in a process of its own, and
 // writes graph JSON, of which opprof-driver makes MLIR where that is asked for.
 
+#include "../Parent.h"
+
 #include "opprof/Torch/Archive.h"
 #include "opprof/Torch/Containment.h"
 #include "opprof/Torch/TorchScript.h"
@@ -243,6 +245,7 @@ static void run(Options &options) {
 }
 
 int main(int argc, char **argv) {
+  opprof::endWithParent();
   // Of children of whoever began this and ignores that no status is known.
   std::signal(SIGCHLD, SIG_DFL);
   for (int i = 1; i < argc; ++i) {

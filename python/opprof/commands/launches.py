@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,7 @@ def _some(names: list[str]) -> str:
 
 def prove(directory: Path, graph: Path | None) -> Proof:
     """Runs the code of each compiled graph at or below `directory`, beside the graph that it was made from, and judges the launch
-    maps by what both computed. Each runs in a process of its own: generated code that crashes takes only itself along."""
+    maps by what both computed."""
     folders = code_folders(directory)
     if not folders:
         raise OpprofError(
@@ -135,15 +135,12 @@ def prove(directory: Path, graph: Path | None) -> Proof:
         for document in json.loads(launches_text(directory, graph, as_json=True))
     }
     proof = Proof()
-    script = _script_of(directory)
+    provable = {name: at for name, at in folders.items() if (at / POST_GRAD).is_file()}
+    judged = dict(_prove_each(provable, maps, _script_of(directory)))
     for name, folder in folders.items():
-        if not (folder / POST_GRAD).is_file():
-            proof.graphs[name] = {
-                "error": f"{folder} holds no {POST_GRAD}: only run folders of `opprof profile` have the graph that can be run"
-            }
-            continue
-        progress(f"running {folder / OUTPUT_CODE} and its graph")
-        proof.graphs[name] = _prove_one(folder, maps[name], script)
+        proof.graphs[name] = judged.get(name) or {
+            "error": f"{folder} holds no {POST_GRAD}: only run folders of `opprof profile` have the graph that can be run"
+        }
     return proof
 
 
@@ -158,28 +155,56 @@ def _script_of(directory: Path) -> Path | None:
     return script if script.suffix == ".py" and script.is_file() else None
 
 
-def _prove_one(folder: Path, launch_map: dict[str, Any], script: Path | None) -> dict[str, Any]:
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
-        json.dump(launch_map, file)
-        file.flush()
-        process = subprocess.run(
-            [
-                *(sys.executable, "-m", "opprof.proof"),
-                *(str(folder / OUTPUT_CODE), str(folder / POST_GRAD), file.name),
-                str(os.getpid()),
-                *([str(script)] if script else []),
-            ],
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
-    if process.returncode == 0:
-        found: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
-        return found
-    if process.returncode < 0:
-        return {"error": f"the code was ended by signal {-process.returncode}"}
-    said = (process.stderr.strip().splitlines() or ["it ended"])[-1]
-    if said == "ModuleNotFoundError: No module named 'torch'":
-        raise ModuleNotFoundError(said, name="torch")
-    return {"error": said}
+def _prove_each(
+    folders: Mapping[str, Path], maps: Mapping[str, Any], script: Path | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Judges graphs in one process, which loads PyTorch, and the script, once. Generated code that crashes takes only itself along: what
+    comes after it has another process, and so has it itself where others had run before it, which may have been to blame.
+    """
+    left = list(folders)
+    while left:
+        judged = 0
+        with (
+            tempfile.NamedTemporaryFile("w", suffix=".jsonl", encoding="utf-8") as asked,
+            tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said,
+        ):
+            for name in left:
+                code, graph = folders[name] / OUTPUT_CODE, folders[name] / POST_GRAD
+                line = {"code": str(code), "graph": str(graph), "launches": maps[name]}
+                asked.write(json.dumps(line) + "\n")
+            asked.flush()
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "opprof.proof", asked.name, str(os.getpid())),
+                    *([str(script)] if script else []),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=said,
+                encoding="utf-8",
+            )
+            assert process.stdout is not None
+            with process:
+                try:
+                    for name in left:
+                        progress(f"running {folders[name] / OUTPUT_CODE} and its graph")
+                        answer = process.stdout.readline()
+                        if not answer.endswith("\n"):
+                            break
+                        yield name, json.loads(answer)
+                        judged += 1
+                except BaseException:
+                    process.kill()
+                    raise
+            left = left[judged:]
+            if left and not judged:
+                said.seek(0)
+                yield left.pop(0), {"error": _why_it_ended(process.returncode, said.read())}
+
+
+def _why_it_ended(status: int, said: str) -> str:
+    if status < 0:
+        return f"the code was ended by signal {-status}"
+    last = (said.strip().splitlines() or ["it ended"])[-1]
+    if last == "ModuleNotFoundError: No module named 'torch'":
+        raise ModuleNotFoundError(last, name="torch")
+    return last

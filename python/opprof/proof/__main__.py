@@ -1,7 +1,7 @@
-"""Judges one compiled graph in a process of its own: `python -m opprof.proof CODE GRAPH MAP PARENT [SCRIPT]` prints verdicts as JSON.
+"""Judges compiled graphs in a process of its own: `python -m opprof.proof GRAPHS PARENT [SCRIPT]` prints verdicts, a line of JSON for each.
 
-It ends with the process PARENT, which began it. The script is run where the graph has operators that PyTorch does not define.
-Needs PyTorch.
+GRAPHS is a file with a line of JSON for each graph: its `code`, its `graph`, and the map of its `launches`. The process ends with
+PARENT, which began it. The script is run, once, where a graph has operators that PyTorch does not define. Needs PyTorch.
 """
 
 import contextlib
@@ -10,27 +10,42 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from opprof.errors import OpprofError
 from opprof.progress import progress
 from opprof.tools import end_with
 
 
-def _define_operators(graph: Path, script: Path | None) -> None:
-    """Runs the script where that may define operators of the graph that are no operators yet: a library or the program registers its own."""
-    from opprof.export.model_script import load_model_script
-    from opprof.proof.trace import unknown_operators
+class _Script:
+    """The program's script, which may define operators: a library or the program registers its own."""
 
-    document = json.loads(graph.read_text(encoding="utf-8"))
-    unknown = unknown_operators(document)
-    if unknown and script is not None:
-        progress(f"running {script}, as {unknown[0]} is no operator of PyTorch's own")
-        with _defaults_kept():
-            load_model_script(script)
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self._has_run = False
+        self._failure: BaseException | None = None
+
+    def define_operators(self, graph: Path) -> None:
+        """Runs the script where the graph has operators that are none yet, and it has not run before."""
+        from opprof.export.model_script import load_model_script
+        from opprof.proof.trace import unknown_operators
+
+        document = json.loads(graph.read_text(encoding="utf-8"))
         unknown = unknown_operators(document)
-    if unknown:
-        run = f", and running {script} defines none of that name" if script else ""
-        raise OpprofError(f"{unknown[0]} is no operator of PyTorch's own{run}")
+        if unknown and self.path is not None and not self._has_run:
+            progress(f"running {self.path}, as {unknown[0]} is no operator of PyTorch's own")
+            self._has_run = True
+            try:
+                with _defaults_kept():
+                    load_model_script(self.path)
+            except (Exception, SystemExit) as error:
+                self._failure = error
+            unknown = unknown_operators(document)
+        if unknown and self._failure:
+            raise self._failure
+        if unknown:
+            run = f", and running {self.path} defines none of that name" if self.path else ""
+            raise OpprofError(f"{unknown[0]} is no operator of PyTorch's own{run}")
 
 
 @contextlib.contextmanager
@@ -51,37 +66,35 @@ def _defaults_kept() -> Iterator[None]:
         torch.set_grad_enabled(grad)
 
 
-def main() -> int:
-    # The answer is all that goes where it is read: code that is run may print.
-    answer = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    code, graph, launches = map(Path, sys.argv[1:4])
-    script = Path(sys.argv[5]) if len(sys.argv) > 5 else None
-    end_with(int(sys.argv[4]))
-    # PyTorch takes seconds to load, in which the command may be killed too.
+def _judge(asked: dict[str, Any], script: _Script) -> dict[str, Any]:
     from opprof.proof.judge import confidence_shares, judge
     from opprof.proof.observe import observe_all
 
+    code, graph = Path(asked["code"]), Path(asked["graph"])
     try:
-        _define_operators(graph, script)
+        script.define_operators(graph)
         runs = observe_all(code, graph)
     except (Exception, SystemExit) as error:
         # A kernel that fails, a graph that can't be run: nothing is proven, and that is the answer.
         what = str(error) if isinstance(error, OpprofError) else f"{type(error).__name__}: {error}"
-        what = what.splitlines()[0] if what else type(error).__name__
-        print(json.dumps({"error": what}), file=answer, flush=True)
-        return 0
-    verdicts = judge(json.loads(launches.read_text(encoding="utf-8")), runs)
-    print(
-        json.dumps(
-            {
-                "launches": [verdict.to_json() for verdict in verdicts],
-                "confidence": confidence_shares(verdicts),
-            }
-        ),
-        file=answer,
-        flush=True,
-    )
+        return {"error": what.splitlines()[0] if what else type(error).__name__}
+    verdicts = judge(asked["launches"], runs)
+    return {
+        "launches": [verdict.to_json() for verdict in verdicts],
+        "confidence": confidence_shares(verdicts),
+    }
+
+
+def main() -> int:
+    # The answers are all that goes where they are read: code that is run may print.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    # PyTorch takes seconds to load, in which the command may be killed too.
+    end_with(int(sys.argv[2]))
+    script = _Script(Path(sys.argv[3]) if len(sys.argv) > 3 else None)
+    with open(sys.argv[1], encoding="utf-8") as graphs:
+        for line in graphs:
+            print(json.dumps(_judge(json.loads(line), script)), file=answers, flush=True)
     return 0
 
 
