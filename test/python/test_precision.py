@@ -380,6 +380,16 @@ def test_convolutions_over_squares_beside_each_other_are_products(
     assert relative_error(graph(*inputs), expected) < 3e-6
 
 
+def test_an_empty_batch_of_images_stays_one() -> None:
+    inputs = [torch.randn(0, 4, 8, 8), torch.randn(6, 4, 4, 4)]
+
+    def forward(x: Tensor, w: Tensor) -> Tensor:
+        return nn.functional.conv2d(x, w, stride=4)
+
+    (name,) = classes(forward, inputs)
+    assert cast(forward, inputs, {name: "float16x2"})(*inputs).shape == (0, 6, 2, 2)
+
+
 @pytest.mark.parametrize("level", ["float16", "float32", None])
 def test_linear_layers_take_rows_that_lie_one_behind_the_other(level: str | None) -> None:
     """As PyTorch's attention takes a batch; a copy of it is made in the cast, and a product over each row in none."""

@@ -112,7 +112,8 @@ def exact_nodes(graph: fx.GraphModule) -> set[fx.Node]:
 
 def over_rows(node: fx.Node, args: Sequence[Any]) -> Sequence[Any]:
     """A linear layer's operands with rows that lie one behind the other. Of ones that do not, as of a transposed batch, PyTorch makes a
-    product of its own for each row of the first dimension, which reads all weights; a copy that a cast makes in any case costs nothing.
+    product of its own for each row of the first dimension, which reads all weights again; a copy of the rows, which is that of the cast
+    where there is one, costs less.
     """
     if operator_name(node) != "linear" or not isinstance(args[0], torch.Tensor):
         return args

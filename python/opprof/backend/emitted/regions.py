@@ -163,7 +163,8 @@ def as_product_of_patches(node: fx.Node, args: Sequence[Any]) -> tuple[Any, Any,
     # A batch's places, then what is in each.
     order = [0, *range(2, 2 + 2 * rank, 2), 1, *range(3, 3 + 2 * rank, 2)]
     patches = x.reshape(count, channels, *split).permute(order)
-    return patches.reshape(count, *sizes, -1), weight.reshape(weight.shape[0], -1).t(), bias
+    depth = channels * math.prod(kernel)
+    return patches.reshape(count, *sizes, depth), weight.reshape(-1, depth).t(), bias
 
 
 def _patch_size(node: fx.Node, args: Sequence[Any]) -> list[int] | None:
@@ -196,14 +197,17 @@ def _halves(value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return high, value - high
 
 
-def _alternating(value: torch.Tensor, parts: int) -> torch.Tensor:
-    """The halves of `value` in float16, side by side: the first, the second, and the first again where there are three.
+def _beside(value: torch.Tensor, parts: int, low: int | None) -> torch.Tensor:
+    """`value` in float16, `parts` times side by side: its first half, but in the part `low` its second; all of it where that is None.
 
     Of each element of what `cat` gives, Inductor may compute all that is joined, with what it is made of; of this only its own.
     """
-    high, low = _halves(value)
-    place = torch.arange(parts, device=value.device).unsqueeze(-1)
-    both = torch.where(place == 1, low.unsqueeze(-2), high.unsqueeze(-2))
+    if low is None:
+        both = value.unsqueeze(-2).expand(*value.shape[:-1], parts, value.shape[-1])
+    else:
+        first, second = _halves(value)
+        place = torch.arange(parts, device=value.device).unsqueeze(-1)
+        both = torch.where(place == low, second.unsqueeze(-2), first.unsqueeze(-2))
     return _cast(both, torch.float16).flatten(-2)
 
 
@@ -212,13 +216,16 @@ def _multiply(x: torch.Tensor, w: torch.Tensor, bias: Any, parts: int) -> torch.
     rows = x if w.dim() == 3 else x.reshape(-1, x.shape[-1])
     # The depth is the inner dimension of what a linear layer holds, and stays it.
     turned = w.transpose(-1, -2)
-    left = _alternating(rows, parts) if parts > 1 else _cast(rows, torch.float16)
-    right = [turned] * parts
-    if parts > 2:
-        high, low = _halves(turned)
-        right = [high, high, low]
-    columns = torch.cat([_cast(part, torch.float16) for part in right], -1)
-    product = _accumulated(left, columns.transpose(-1, -2))
+    left = _beside(rows, parts, 1) if parts > 1 else _cast(rows, torch.float16)
+    low = 2 if parts > 2 else None
+    if parts > 1 and w.dim() == 3:
+        right = _beside(turned, parts, low)
+    else:
+        # Mostly a weight, of which this is made once: what joins tensors goes into the prologue.
+        high, rest = (turned, turned) if low is None else _halves(turned)
+        own = [rest if part == low else high for part in range(parts)]
+        right = torch.cat([_cast(part, torch.float16) for part in own], -1)
+    product = _accumulated(left, right.transpose(-1, -2))
     if w.dim() == 2:
         product = product.reshape(*x.shape[:-1], w.shape[-1])
     return product if bias is None else product + bias
