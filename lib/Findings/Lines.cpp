@@ -292,6 +292,10 @@ static void addAttentions(Context &context) {
         .Cases({"matmul", "bmm", "baddbmm", "einsum"}, true)
         .Default(false);
   };
+  auto isSoftmax = [](const Activity &kernel) {
+    StringRef name = nameOf(kernel);
+    return name == "softmax" || name == "_softmax";
+  };
   std::map<StringRef, Cost> found;
   // Of the operators that each is made of; what its products take, and what
   // the operator in its place does as well.
@@ -303,8 +307,7 @@ static void addAttentions(Context &context) {
         return kernel->part == Part::Forward && !kernel->origin->source.empty();
       });
   for (size_t at = 0; at < kernels.size(); ++at) {
-    StringRef name = nameOf(*kernels[at]);
-    if (name != "softmax" && name != "_softmax")
+    if (!isSoftmax(*kernels[at]))
       continue;
     auto inModule = [&](size_t place) {
       return kernels[place]->origin->module == kernels[at]->origin->module;
@@ -322,13 +325,25 @@ static void addAttentions(Context &context) {
       }
     if (first == at || last == at)
       continue;
+    // A product copies what does not fit it first.
+    auto isCopyFor = [&](size_t place, size_t product) {
+      return inModule(place) &&
+             kernels[place]->name.contains_insensitive("copy") &&
+             nameOf(*kernels[place]) == nameOf(*kernels[product]) &&
+             kernels[place]->origin->source == kernels[product]->origin->source;
+    };
+    const size_t scores = first;
+    while (first > 0 && isCopyFor(first - 1, scores))
+      --first;
+    while (last + 1 < kernels.size() && isCopyFor(last, last + 1))
+      ++last;
     StringRef source = kernels[at]->origin->source;
     Cost &cost = found[source];
     cost.module = kernels[at]->origin->module;
     ++cost.calls;
     // Both products have the same arithmetic. What one of them takes longer is
     // of the scores, which go through memory, and of copies that make it fit.
-    const int64_t shorter = std::min(context.spanOf(*kernels[first]),
+    const int64_t shorter = std::min(context.spanOf(*kernels[scores]),
                                      context.spanOf(*kernels[last]));
     product[source] += shorter;
     stays[source] += 2 * shorter;
@@ -336,10 +351,12 @@ static void addAttentions(Context &context) {
       const Activity &kernel = *kernels[place];
       cost.addTime(context, kernel);
       // A CPU computes the softmax all the same.
-      if (context.isCPU && place == at)
+      if (context.isCPU && isSoftmax(kernel))
         stays[source] += context.spanOf(kernel);
       lines[source].insert({kernel.origin->module, kernel.origin->source});
     }
+    // Its softmax may be of several kernels.
+    at = last;
   }
   for (auto &[source, cost] : found) {
     std::vector<const Activity *> backward = backwardOf(context, lines[source]);

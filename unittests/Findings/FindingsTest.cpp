@@ -1347,6 +1347,28 @@ TEST_F(LineFindingsTest, OfAnAttentionTheProductsStay) {
   EXPECT_EQ(attention.savedNs, 20'000);
 }
 
+TEST_F(LineFindingsTest, OfAnAttentionTheCopiesForItsProductsGo) {
+  auto copy = [&](llvm::StringRef source) {
+    run("aten::matmul", source, 20'000).name =
+        profile.intern("direct_copy_kernel");
+  };
+  // Of another attention before it, in the same line.
+  run("aten::matmul", "model.py:5", 40'000);
+  copy("model.py:5");
+  copy("model.py:5");
+  run("aten::matmul", "model.py:5", 40'000);
+  run("aten::softmax", "model.py:7", 20'000);
+  run("aten::softmax", "model.py:7", 29'000);
+  copy("model.py:8");
+  run("aten::matmul", "model.py:8", 40'000);
+  run("aten::matmul", "model.py:8", 40'000);
+  compute();
+  const auto &attention = get<evidence::AttentionByHand>();
+  EXPECT_EQ(attention.calls, 1u);
+  EXPECT_EQ(attention.timeNs, 189'000);
+  EXPECT_EQ(attention.savedNs, 3 * 21'000);
+}
+
 TEST_F(LineFindingsTest, OfAnAttentionTheScoresGo) {
   // The first writes the scores, in 30 us more than the second takes.
   run("aten::matmul", "model.py:5", 70'000);
