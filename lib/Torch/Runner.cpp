@@ -433,6 +433,10 @@ static constexpr int64_t kTaken = 64;
 static constexpr uint64_t kExploredSteps = 8;
 
 void Runner::explore(const Variation &variation) {
+  if (!explores)
+    return;
+  if (isExploring)
+    *isExploring = true;
   this->variation = &variation;
   anyTypes = types;
   // Two runs differ in all sizes that masks have a say in, whatever they hold.
@@ -444,6 +448,8 @@ void Runner::explore(const Variation &variation) {
   }
   values.clear();
   this->variation = nullptr;
+  if (isExploring)
+    *isExploring = false;
 }
 
 bool Runner::hasInputs(const Node *node) const {

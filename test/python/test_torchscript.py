@@ -977,6 +977,30 @@ def test_layers_are_one_class_whatever_a_run_took(
         assert_same(program(x), loaded(x))
 
 
+class Divides(torch.nn.Module):
+    """Has a branch that is no code for the numbers that do not take it."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, int]:
+        number = int((x * 0).sum())
+        found, rest = torch.nonzero(x), 0
+        if number != 0:
+            rest = 10 % number
+            found = found + rest
+        return found, rest
+
+
+@pytest.mark.parametrize("options", [(), ("--sandbox",)])
+def test_a_branch_that_ends_the_process_is_left_out(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    torch.jit.script(Divides().eval()).save(tmp_path / "model.pt")
+    x = torch.randn(8)
+    graph = convert(tmp_path / "model.pt", *options, inputs=(x,))
+    program, loaded = load_program(import_mlir(graph)), torch.jit.load(tmp_path / "model.pt")
+    for given in (x, torch.ones(8)):
+        assert_same(program(given), loaded(given))
+
+
 class Widened(torch.nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         wide = x.to(torch.float32)

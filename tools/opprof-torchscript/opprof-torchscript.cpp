@@ -8,6 +8,7 @@
 #include "opprof/Torch/TorchScript.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,7 +44,8 @@ opprof-translate --import-fx-json reads, or as MLIR.
                      torch.load
   --sandbox          read the archive without network, writing or new processes
   --memory GIB       memory that reading may take (32)
-  --seconds N        time that reading may take (600)
+  --seconds N        time that reading may take (600), and once more where it
+                     ended while it ran branches that the inputs do not take
   --timing           print what each step took on stderr
   --version, --help
 )";
@@ -208,6 +210,31 @@ static void printTimes(const ReadTimes &times) {
                times.writing);
 }
 
+/// Runs what reads the archive in a process of its own; where that ends while
+/// it explores what no run took, once more without.
+static std::vector<int>
+readContained(Options &options, unsigned numOutputs,
+              const std::function<void(const std::vector<int> &)> &work) {
+  using Flag = std::atomic<bool>;
+  void *shared = mmap(nullptr, sizeof(Flag), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED)
+    throw InputError("no memory could be shared with the process that reads "
+                     "it: " +
+                     std::string(std::strerror(errno)));
+  Flag *isExploring = new (shared) Flag(false);
+  ReadRequest &request = options.request;
+  request.isExploring = isExploring;
+  try {
+    return runContained(options.limits, numOutputs, work);
+  } catch (const InputError &) {
+    if (!*isExploring)
+      throw;
+  }
+  request.explores = false;
+  return runContained(options.limits, numOutputs, work);
+}
+
 static void run(Options &options) {
   ReadRequest &request = options.request;
   if (access(request.path.c_str(), R_OK) != 0)
@@ -218,7 +245,7 @@ static void run(Options &options) {
   // What the child hands back.
   enum Output { Graph, Weights, Arguments, Times, NumOutputs };
   std::vector<int> files =
-      runContained(options.limits, NumOutputs, [&](const std::vector<int> &to) {
+      readContained(options, NumOutputs, [&](const std::vector<int> &to) {
         checkLibTorch();
         ReadFiles wanted;
         wanted.graph = to[Graph];
