@@ -513,7 +513,9 @@ void Runner::exploreLoop(Node *node) {
                  : 0;
   for (size_t i = 0; i < node->outputs().size(); ++i)
     copyIfThere(node->input(i + 2), node->outputs()[i]);
-  for (int64_t round = 0; round < rounds; ++round) {
+  for (int64_t round = 0; round < rounds && numLeft; ++round) {
+    // As a node does: the body may have none.
+    --numLeft;
     set(body->inputs()[0], round);
     for (size_t i = 0; i < node->outputs().size(); ++i) {
       values.erase(body->inputs()[i + 1]);
@@ -562,8 +564,15 @@ void Runner::exploreAside(Block *block) {
     c10::IValue::HashIdentityIValueMap copies;
     for (const Value *value : taken) {
       auto found = values.find(value);
-      if (found != values.end() && !found->second.isObject())
+      if (found == values.end() || found->second.isObject())
+        continue;
+      try {
         found->second = found->second.deepcopy(copies);
+      } catch (const std::exception &) {
+        // LibTorch copies no complex numbers.
+        values = std::move(before);
+        return;
+      }
     }
   }
   runBlock(block);

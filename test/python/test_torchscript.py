@@ -1001,6 +1001,39 @@ def test_a_branch_that_ends_the_process_is_left_out(
         assert_same(program(given), loaded(given))
 
 
+class AddsComplex(torch.nn.Module):
+    """Has a branch that writes, beside a number that LibTorch can't copy."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        number = complex(float(x[0].item()), 1.0)
+        found, total = torch.nonzero(x), torch.zeros(4)
+        if bool(x.sum() > 1000):
+            total.add_(abs(number))
+        return found, total
+
+
+class CountsOn(torch.nn.Module):
+    """Has a branch with a loop without end that has no nodes."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, int]:
+        found, last = torch.nonzero(x), 0
+        if bool(x.sum() > 1000):
+            for i in range(1_000_000_000_000_000):
+                last = i
+        return found, last
+
+
+@pytest.mark.parametrize("made", [AddsComplex, CountsOn])
+def test_a_branch_that_cannot_be_gone_through_leaves_the_others(
+    tmp_path: Path, made: type[torch.nn.Module]
+) -> None:
+    torch.jit.script(made().eval()).save(tmp_path / "model.pt")
+    graph = convert(tmp_path / "model.pt", "--seconds=10", inputs=(torch.ones(8),))
+    document = json.loads(graph.read_text())
+    (found,) = (n for n in nodes_of(document["graphs"][0]) if "nonzero" in n["target"])
+    assert document["types"][found["type"]]["tensor"]["shape"] == ["?", 1]
+
+
 class Widened(torch.nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         wide = x.to(torch.float32)
