@@ -309,8 +309,9 @@ static uint64_t timeRun() {
 /// system takes longer to say it than an operator to be recorded.
 static void notePause(Observer &observer, ThreadState &state,
                       const OperatorRecord &next) {
-  state.pauseName = state.lastName;
-  state.pausePlace = state.lastPlace;
+  if (!state.hasPaused())
+    state.pauses[state.numPauses++ % state.pauses.size()] = {state.lastName,
+                                                             state.lastPlace};
   const uint64_t ranBefore = std::exchange(state.lastRan, 0);
   if (!ranBefore)
     return;
@@ -436,10 +437,7 @@ static void recordEnd(Open *open) {
     state->lastEnd = record.end;
     state->lastName = record.name;
     state->lastPlace = record.place;
-    state->lastRan =
-        record.name == state->pauseName && record.place == state->pausePlace
-            ? timeRun()
-            : 0;
+    state->lastRan = state->hasPaused() ? timeRun() : 0;
   }
   if (open->enteredAt)
     record.recordingNs = uint32_t(
