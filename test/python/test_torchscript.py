@@ -6,9 +6,11 @@ import json
 import os
 import pickle
 import re
+import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import warnings
 import zipfile
@@ -1212,6 +1214,37 @@ def test_what_makes_mlir_ends_with_the_tool_and_leaves_nothing(tmp_path: Path) -
     with pytest.raises(ProcessLookupError):
         os.kill(driver, signal.SIGKILL)
     assert list(temporary.iterdir()) == []
+
+
+class Large(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(48 << 20))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.weight[0]
+
+
+def test_a_tool_whose_command_is_killed_takes_its_unfinished_file_away(tmp_path: Path) -> None:
+    torch.jit.script(Large().eval()).save(tmp_path / "model.pt")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    code = "import sys\nfrom opprof.tools import run_tool\nrun_tool(sys.argv[1], sys.argv[2:])"
+    options = ["-o", folder / "graph.json", "--weights", folder / "weights.safetensors"]
+    process = subprocess.Popen([sys.executable, "-c", code, TOOL, tmp_path / "model.pt", *options])
+    while not list(folder.iterdir()):
+        assert process.poll() is None
+        time.sleep(0.001)
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    descriptor = os.pidfd_open(int(child))
+    process.kill()
+    process.wait()
+    ended, _, _ = select.select([descriptor], [], [], 30)
+    os.close(descriptor)
+    assert ended
+    (tmp_path / "model.pt").unlink()
+    # On a slow machine it may have been done with the first.
+    assert {path.name for path in folder.iterdir()} <= {"weights.safetensors", "graph.json"}
 
 
 def test_whoever_ignores_its_children_is_told_how_it_ended(tmp_path: Path) -> None:

@@ -148,6 +148,42 @@ static void copyAll(int from, int to, const std::string &path) {
   }
 }
 
+/// The file that is being written, of which no signal leaves anything.
+static const char *volatile unfinished = nullptr;
+
+static void removeUnfinished(int signal) {
+  if (unfinished)
+    unlink(unfinished);
+  // It has its default action again.
+  std::raise(signal);
+}
+
+/// Makes the file that is being written, and names it.
+static int makeUnfinished(std::string &name) {
+  static constexpr int kSignals[] = {SIGHUP, SIGINT, SIGTERM};
+  struct sigaction action{}, before{};
+  action.sa_handler = removeUnfinished;
+  action.sa_flags = SA_RESETHAND;
+  sigset_t held, others;
+  sigemptyset(&held);
+  for (int signal : kSignals) {
+    sigaddset(&held, signal);
+    // What whoever began this ignores stays so.
+    if (sigaction(signal, nullptr, &before) == 0 &&
+        before.sa_handler != SIG_IGN)
+      sigaction(signal, &action, nullptr);
+  }
+  // None comes between the file and its name.
+  sigprocmask(SIG_BLOCK, &held, &others);
+  int file = mkstemp(name.data());
+  int error = errno;
+  if (file >= 0)
+    unfinished = name.c_str();
+  sigprocmask(SIG_SETMASK, &others, nullptr);
+  errno = error;
+  return file;
+}
+
 /// Writes the file beside its place and renames it: whole, or not at all.
 static void writeFile(int from, const std::string &path) {
   if (path == "-") {
@@ -155,7 +191,7 @@ static void writeFile(int from, const std::string &path) {
     return;
   }
   std::string temporary = path + ".XXXXXX";
-  int file = mkstemp(temporary.data());
+  int file = makeUnfinished(temporary);
   if (file < 0)
     throw InputError(path + " cannot be written: " + std::strerror(errno));
   try {
@@ -167,8 +203,10 @@ static void writeFile(int from, const std::string &path) {
     std::filesystem::rename(temporary, path);
   } catch (...) {
     unlink(temporary.c_str());
+    unfinished = nullptr;
     throw;
   }
+  unfinished = nullptr;
 }
 
 static bool isMLIR(const std::string &path) {
