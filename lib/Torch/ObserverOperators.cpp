@@ -153,9 +153,14 @@ static std::string valueText(const c10::IValue &input) {
     return std::to_string(input.toInt());
   if (input.isBool())
     return input.toBool() ? "True" : "False";
-  if (!input.isIntList())
-    return "";
   std::string text;
+  // A padding may be a word; no other text has a part in sizes.
+  if (input.isString()) {
+    const std::string &word = input.toStringRef();
+    return word == "same" || word == "valid" ? word : text;
+  }
+  if (!input.isIntList())
+    return text;
   for (int64_t number : input.toIntVector())
     text += (text.empty() ? "" : ", ") + std::to_string(number);
   return "[" + text + "]";

@@ -968,15 +968,24 @@ def test_a_convolution_has_its_work(tmp_path: Path) -> None:
         "import torch\n"
         "from torch.nn import functional as F\n"
         "x, w, narrow = torch.ones(2, 4, 16, 16), torch.ones(8, 4, 3, 3), torch.ones(8, 2, 3, 3)\n"
+        "even = torch.ones(8, 4, 4, 4)\n"
         "for _ in range(6):\n"
         "    F.conv2d(x, w, stride=2, padding=1)\n"
         "    F.conv2d(x, w, dilation=2)\n"
-        "    F.conv2d(x, narrow, groups=2)\n",
+        "    F.conv2d(x, narrow, groups=2)\n"
+        "    F.conv2d(x, even, padding='same', dilation=3)\n"
+        "    F.conv2d(x, even, padding='valid', stride=3)\n",
     )
     profile = observe(tmp_path / "run", program)
     convolutions = [o for o in profile["operators"] if o["name"] == "aten::conv2d"]
     # Two for each of the elements, of as many products as the filter has.
-    elements = {2 * 8 * 8 * 8 * 36, 2 * 8 * 12 * 12 * 36, 2 * 8 * 14 * 14 * 18}
+    elements = {
+        2 * 8 * 8 * 8 * 36,
+        2 * 8 * 12 * 12 * 36,
+        2 * 8 * 14 * 14 * 18,
+        2 * 8 * 16 * 16 * 64,
+        2 * 8 * 5 * 5 * 64,
+    }
     assert {o["flops"] for o in convolutions} == {2 * count for count in elements}
 
 
