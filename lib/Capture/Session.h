@@ -92,10 +92,10 @@ private:
   void drain(std::unique_lock<std::mutex> &lock);
   void decode(const BufferPool::Full &full);
   void describe();
-  /// A driver that is still starting, as it is when it injects this library,
-  /// knows no devices yet: asked again until it does.
   /// Says what noting a call takes, once none is noted any more.
   void describeNoting();
+  /// A driver that is still starting, as it is when it injects this library,
+  /// knows no devices yet: asked again until it does.
   void describeDevices();
   /// One instant on all clocks. Asks CUPTI, so Writer.Mutex is not held.
   ClockRecord readClocks() const;

@@ -79,6 +79,9 @@ static std::optional<TensorShape> convolve(const TensorShape &input,
   SmallVector<int64_t> stride = readNumbers(values[first]),
                        padding = readNumbers(values[first + 1]),
                        dilation = readNumbers(values[first + 2]);
+  const bool keepsSizes = values[first + 1] == "same";
+  if (keepsSizes || values[first + 1] == "valid")
+    padding = {0};
   TensorShape output = input;
   output.sizes[1] = weight.sizes[0];
   for (size_t at = 2; at < rank; ++at) {
@@ -94,6 +97,8 @@ static std::optional<TensorShape> convolve(const TensorShape &input,
     if (!step || !*step || !pad || !spread || input.sizes[at] > (1 << 30) ||
         weight.sizes[at] > (1 << 20))
       return std::nullopt;
+    if (keepsSizes)
+      continue;
     int64_t room =
         input.sizes[at] + 2 * *pad - *spread * (weight.sizes[at] - 1) - 1;
     if (room < 0)

@@ -153,9 +153,14 @@ static std::string valueText(const c10::IValue &input) {
     return std::to_string(input.toInt());
   if (input.isBool())
     return input.toBool() ? "True" : "False";
-  if (!input.isIntList())
-    return "";
   std::string text;
+  // A padding may be a word; no other text has a part in sizes.
+  if (input.isString()) {
+    const std::string &word = input.toStringRef();
+    return word == "same" || word == "valid" ? word : text;
+  }
+  if (!input.isIntList())
+    return text;
   for (int64_t number : input.toIntVector())
     text += (text.empty() ? "" : ", ") + std::to_string(number);
   return "[" + text + "]";
@@ -309,8 +314,9 @@ static uint64_t timeRun() {
 /// system takes longer to say it than an operator to be recorded.
 static void notePause(Observer &observer, ThreadState &state,
                       const OperatorRecord &next) {
-  state.pauseName = state.lastName;
-  state.pausePlace = state.lastPlace;
+  if (!state.hasPaused())
+    state.pauses[state.numPauses++ % state.pauses.size()] = {state.lastName,
+                                                             state.lastPlace};
   const uint64_t ranBefore = std::exchange(state.lastRan, 0);
   if (!ranBefore)
     return;
@@ -436,10 +442,7 @@ static void recordEnd(Open *open) {
     state->lastEnd = record.end;
     state->lastName = record.name;
     state->lastPlace = record.place;
-    state->lastRan =
-        record.name == state->pauseName && record.place == state->pausePlace
-            ? timeRun()
-            : 0;
+    state->lastRan = state->hasPaused() ? timeRun() : 0;
   }
   if (open->enteredAt)
     record.recordingNs = uint32_t(

@@ -267,7 +267,7 @@ inline ThreadState *recordingThread(Observer &observer) {
     return state;
   state->recording = recording;
   state->lastEnd = 0;
-  state->pauseName = state->pausePlace = kNone;
+  state->pauses.fill({});
   state->names = std::make_unique<Names>();
   state->inputs.fill({});
   if (!state->log)

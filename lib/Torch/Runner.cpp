@@ -433,6 +433,10 @@ static constexpr int64_t kTaken = 64;
 static constexpr uint64_t kExploredSteps = 8;
 
 void Runner::explore(const Variation &variation) {
+  if (!explores)
+    return;
+  if (isExploring)
+    *isExploring = true;
   this->variation = &variation;
   anyTypes = types;
   // Two runs differ in all sizes that masks have a say in, whatever they hold.
@@ -444,6 +448,8 @@ void Runner::explore(const Variation &variation) {
   }
   values.clear();
   this->variation = nullptr;
+  if (isExploring)
+    *isExploring = false;
 }
 
 bool Runner::hasInputs(const Node *node) const {
@@ -507,7 +513,9 @@ void Runner::exploreLoop(Node *node) {
                  : 0;
   for (size_t i = 0; i < node->outputs().size(); ++i)
     copyIfThere(node->input(i + 2), node->outputs()[i]);
-  for (int64_t round = 0; round < rounds; ++round) {
+  for (int64_t round = 0; round < rounds && numLeft; ++round) {
+    // As a node does: the body may have none.
+    --numLeft;
     set(body->inputs()[0], round);
     for (size_t i = 0; i < node->outputs().size(); ++i) {
       values.erase(body->inputs()[i + 1]);
@@ -556,8 +564,15 @@ void Runner::exploreAside(Block *block) {
     c10::IValue::HashIdentityIValueMap copies;
     for (const Value *value : taken) {
       auto found = values.find(value);
-      if (found != values.end() && !found->second.isObject())
+      if (found == values.end() || found->second.isObject())
+        continue;
+      try {
         found->second = found->second.deepcopy(copies);
+      } catch (const std::exception &) {
+        // LibTorch copies no complex numbers.
+        values = std::move(before);
+        return;
+      }
     }
   }
   runBlock(block);

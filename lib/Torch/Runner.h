@@ -7,6 +7,7 @@
 #include "ModuleGraph.h"
 #include "ValueTypes.h"
 
+#include <atomic>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -17,7 +18,9 @@ class Variation;
 
 class Runner {
 public:
-  explicit Runner(const ModuleGraph &graph) : graph(graph) {}
+  Runner(const ModuleGraph &graph, bool explores,
+         std::atomic<bool> *isExploring)
+      : graph(graph), explores(explores), isExploring(isExploring) {}
 
   /// True where a run may write what the module holds.
   bool writes() const;
@@ -34,7 +37,7 @@ public:
 
   /// Runs the graph again, on what it was given, through all branches that
   /// depend on numbers and with other sizes where these do. What fails is left
-  /// out.
+  /// out, and all of it where nothing is to be explored.
   void explore(const Variation &variation);
 
   /// What the value was in all of the runs.
@@ -76,6 +79,9 @@ private:
   const c10::IValue &get(const torch::jit::Value *value) const;
 
   const ModuleGraph &graph;
+  const bool explores;
+  /// As in ReadRequest.
+  std::atomic<bool> *const isExploring;
   Values values;
   std::unordered_map<const torch::jit::Value *, ValueType> types;
   /// The values of a node's block that nothing after the node takes.

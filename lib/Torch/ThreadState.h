@@ -189,13 +189,26 @@ struct ThreadState {
   /// had of the processor by then (0: not asked), and which one it was.
   uint64_t lastEnd = 0, lastRan = 0;
   uint32_t lastName = kNone, lastPlace = kNone;
-  /// After which one the thread last ran none for long.
-  uint32_t pauseName = kNone, pausePlace = kNone;
+  /// After which ones the thread last ran none for long: a request may have
+  /// several such times.
+  struct Pause {
+    uint32_t name = kNone, place = kNone;
+  };
+  std::array<Pause, 8> pauses;
+  size_t numPauses = 0;
   /// Memory of operators that have ended.
   Open *freed = nullptr;
   size_t numFreed = 0;
   std::unique_ptr<Names> names;
   std::array<Inputs, 1024> inputs;
+
+  /// Whether the operator that ran last is one of these.
+  bool hasPaused() const {
+    for (const Pause &pause : pauses)
+      if (pause.name == lastName && pause.place == lastPlace)
+        return true;
+    return false;
+  }
 
   ~ThreadState();
 };

@@ -372,7 +372,7 @@ static ReadTimes read(const ReadRequest &request, const ReadFiles &files) {
   if (files.arguments >= 0)
     writeArguments(files.arguments, arguments.values);
   if (isCalled) {
-    runner.emplace(graph);
+    runner.emplace(graph, request.explores, request.isExploring);
     runner->run(arguments.values);
   }
   times.run = watch.lap();

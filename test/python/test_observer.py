@@ -968,57 +968,72 @@ def test_a_convolution_has_its_work(tmp_path: Path) -> None:
         "import torch\n"
         "from torch.nn import functional as F\n"
         "x, w, narrow = torch.ones(2, 4, 16, 16), torch.ones(8, 4, 3, 3), torch.ones(8, 2, 3, 3)\n"
+        "even = torch.ones(8, 4, 4, 4)\n"
         "for _ in range(6):\n"
         "    F.conv2d(x, w, stride=2, padding=1)\n"
         "    F.conv2d(x, w, dilation=2)\n"
-        "    F.conv2d(x, narrow, groups=2)\n",
+        "    F.conv2d(x, narrow, groups=2)\n"
+        "    F.conv2d(x, even, padding='same', dilation=3)\n"
+        "    F.conv2d(x, even, padding='valid', stride=3)\n",
     )
     profile = observe(tmp_path / "run", program)
     convolutions = [o for o in profile["operators"] if o["name"] == "aten::conv2d"]
     # Two for each of the elements, of as many products as the filter has.
-    elements = {2 * 8 * 8 * 8 * 36, 2 * 8 * 12 * 12 * 36, 2 * 8 * 14 * 14 * 18}
+    elements = {
+        2 * 8 * 8 * 8 * 36,
+        2 * 8 * 12 * 12 * 36,
+        2 * 8 * 14 * 14 * 18,
+        2 * 8 * 16 * 16 * 64,
+        2 * 8 * 5 * 5 * 64,
+    }
     assert {o["flops"] for o in convolutions} == {2 * count for count in elements}
 
 
 WORKER = """
 import queue, sys, threading, time, torch
 tasks, done = queue.Queue(), queue.Queue()
-def prepare():
-    until = time.thread_time() + 0.01
-    while sys.argv[1] == "busy" and time.thread_time() < until:
+def prepare(seconds):
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
         pass
 @torch.no_grad()
 def work():
     while (task := tasks.get()) is not None:
-        prepare()
+        if sys.argv[1] == "busy":
+            prepare(0.01)
         hidden = torch.mm(task, task)
         for _ in range(4):
             hidden = torch.relu(torch.mm(hidden, task))
-        done.put(hidden)
+        if sys.argv[1] == "both":
+            prepare(0.001)
+        done.put(hidden.sum())
 worker = threading.Thread(target=work)
 worker.start()
 for _ in range(24):
     tasks.put(torch.ones(64, 64))
     done.get()
-    if sys.argv[1] == "waits":
+    if sys.argv[1] != "busy":
         time.sleep(0.02)
 tasks.put(None)
 worker.join()
 """
 
 
-@pytest.mark.parametrize("state", ["waits", "busy"])
+@pytest.mark.parametrize("state", ["waits", "both", "busy"])
 def test_a_worker_that_waits_for_requests_is_no_code_of_the_program(
     state: str, tmp_path: Path
 ) -> None:
-    """It does not have the processor meanwhile; one that prepares its input has."""
+    """It does not have the processor meanwhile; one that prepares its input has.
+
+    Some of them do both for each request.
+    """
     program = write(tmp_path, WORKER)
     profile = observe(tmp_path / "run", program, state)
     codes = [h for h in profile["host"] if h["kind"] == "program"]
     waits = [h for h in profile["host"] if h.get("name") == "work wait"]
     first = line_of(program, "hidden = torch.mm(task, task)")
     # Of a busy machine's few pauses some may be neither.
-    if state == "waits":
+    if state != "busy":
         assert sum(h["calls"] for h in waits if h["source"] == first) >= 12
         assert not [h for h in codes if h["source"] == first]
     else:

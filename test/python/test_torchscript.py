@@ -6,9 +6,11 @@ import json
 import os
 import pickle
 import re
+import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import warnings
 import zipfile
@@ -977,6 +979,63 @@ def test_layers_are_one_class_whatever_a_run_took(
         assert_same(program(x), loaded(x))
 
 
+class Divides(torch.nn.Module):
+    """Has a branch that is no code for the numbers that do not take it."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, int]:
+        number = int((x * 0).sum())
+        found, rest = torch.nonzero(x), 0
+        if number != 0:
+            rest = 10 % number
+            found = found + rest
+        return found, rest
+
+
+@pytest.mark.parametrize("options", [(), ("--sandbox",)])
+def test_a_branch_that_ends_the_process_is_left_out(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    torch.jit.script(Divides().eval()).save(tmp_path / "model.pt")
+    x = torch.randn(8)
+    graph = convert(tmp_path / "model.pt", *options, inputs=(x,))
+    program, loaded = load_program(import_mlir(graph)), torch.jit.load(tmp_path / "model.pt")
+    for given in (x, torch.ones(8)):
+        assert_same(program(given), loaded(given))
+
+
+class AddsComplex(torch.nn.Module):
+    """Has a branch that writes, beside a number that LibTorch can't copy."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        number = complex(float(x[0].item()), 1.0)
+        found, total = torch.nonzero(x), torch.zeros(4)
+        if bool(x.sum() > 1000):
+            total.add_(abs(number))
+        return found, total
+
+
+class CountsOn(torch.nn.Module):
+    """Has a branch with a loop without end that has no nodes."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, int]:
+        found, last = torch.nonzero(x), 0
+        if bool(x.sum() > 1000):
+            for i in range(1_000_000_000_000_000):
+                last = i
+        return found, last
+
+
+@pytest.mark.parametrize("made", [AddsComplex, CountsOn])
+def test_a_branch_that_cannot_be_gone_through_leaves_the_others(
+    tmp_path: Path, made: type[torch.nn.Module]
+) -> None:
+    torch.jit.script(made().eval()).save(tmp_path / "model.pt")
+    graph = convert(tmp_path / "model.pt", "--seconds=10", inputs=(torch.ones(8),))
+    document = json.loads(graph.read_text())
+    (found,) = (n for n in nodes_of(document["graphs"][0]) if "nonzero" in n["target"])
+    assert document["types"][found["type"]]["tensor"]["shape"] == ["?", 1]
+
+
 class Widened(torch.nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         wide = x.to(torch.float32)
@@ -1155,6 +1214,37 @@ def test_what_makes_mlir_ends_with_the_tool_and_leaves_nothing(tmp_path: Path) -
     with pytest.raises(ProcessLookupError):
         os.kill(driver, signal.SIGKILL)
     assert list(temporary.iterdir()) == []
+
+
+class Large(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(48 << 20))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.weight[0]
+
+
+def test_a_tool_whose_command_is_killed_takes_its_unfinished_file_away(tmp_path: Path) -> None:
+    torch.jit.script(Large().eval()).save(tmp_path / "model.pt")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    code = "import sys\nfrom opprof.tools import run_tool\nrun_tool(sys.argv[1], sys.argv[2:])"
+    options = ["-o", folder / "graph.json", "--weights", folder / "weights.safetensors"]
+    process = subprocess.Popen([sys.executable, "-c", code, TOOL, tmp_path / "model.pt", *options])
+    while not list(folder.iterdir()):
+        assert process.poll() is None
+        time.sleep(0.001)
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    descriptor = os.pidfd_open(int(child))
+    process.kill()
+    process.wait()
+    ended, _, _ = select.select([descriptor], [], [], 30)
+    os.close(descriptor)
+    assert ended
+    (tmp_path / "model.pt").unlink()
+    # On a slow machine it may have been done with the first.
+    assert {path.name for path in folder.iterdir()} <= {"weights.safetensors", "graph.json"}
 
 
 def test_whoever_ignores_its_children_is_told_how_it_ended(tmp_path: Path) -> None:

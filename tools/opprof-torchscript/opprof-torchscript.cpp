@@ -8,6 +8,7 @@
 #include "opprof/Torch/TorchScript.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,7 +44,8 @@ opprof-translate --import-fx-json reads, or as MLIR.
                      torch.load
   --sandbox          read the archive without network, writing or new processes
   --memory GIB       memory that reading may take (32)
-  --seconds N        time that reading may take (600)
+  --seconds N        time that reading may take (600), and once more where it
+                     ended while it ran branches that the inputs do not take
   --timing           print what each step took on stderr
   --version, --help
 )";
@@ -146,6 +148,42 @@ static void copyAll(int from, int to, const std::string &path) {
   }
 }
 
+/// The file that is being written, of which no signal leaves anything.
+static const char *volatile unfinished = nullptr;
+
+static void removeUnfinished(int signal) {
+  if (unfinished)
+    unlink(unfinished);
+  // It has its default action again.
+  std::raise(signal);
+}
+
+/// Makes the file that is being written, and names it.
+static int makeUnfinished(std::string &name) {
+  static constexpr int kSignals[] = {SIGHUP, SIGINT, SIGTERM};
+  struct sigaction action{}, before{};
+  action.sa_handler = removeUnfinished;
+  action.sa_flags = SA_RESETHAND;
+  sigset_t held, others;
+  sigemptyset(&held);
+  for (int signal : kSignals) {
+    sigaddset(&held, signal);
+    // What whoever began this ignores stays so.
+    if (sigaction(signal, nullptr, &before) == 0 &&
+        before.sa_handler != SIG_IGN)
+      sigaction(signal, &action, nullptr);
+  }
+  // None comes between the file and its name.
+  sigprocmask(SIG_BLOCK, &held, &others);
+  int file = mkstemp(name.data());
+  int error = errno;
+  if (file >= 0)
+    unfinished = name.c_str();
+  sigprocmask(SIG_SETMASK, &others, nullptr);
+  errno = error;
+  return file;
+}
+
 /// Writes the file beside its place and renames it: whole, or not at all.
 static void writeFile(int from, const std::string &path) {
   if (path == "-") {
@@ -153,7 +191,7 @@ static void writeFile(int from, const std::string &path) {
     return;
   }
   std::string temporary = path + ".XXXXXX";
-  int file = mkstemp(temporary.data());
+  int file = makeUnfinished(temporary);
   if (file < 0)
     throw InputError(path + " cannot be written: " + std::strerror(errno));
   try {
@@ -165,8 +203,10 @@ static void writeFile(int from, const std::string &path) {
     std::filesystem::rename(temporary, path);
   } catch (...) {
     unlink(temporary.c_str());
+    unfinished = nullptr;
     throw;
   }
+  unfinished = nullptr;
 }
 
 static bool isMLIR(const std::string &path) {
@@ -208,6 +248,31 @@ static void printTimes(const ReadTimes &times) {
                times.writing);
 }
 
+/// Runs what reads the archive in a process of its own; where that ends while
+/// it explores what no run took, once more without.
+static std::vector<int>
+readContained(Options &options, unsigned numOutputs,
+              const std::function<void(const std::vector<int> &)> &work) {
+  using Flag = std::atomic<bool>;
+  void *shared = mmap(nullptr, sizeof(Flag), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED)
+    throw InputError("no memory could be shared with the process that reads "
+                     "it: " +
+                     std::string(std::strerror(errno)));
+  Flag *isExploring = new (shared) Flag(false);
+  ReadRequest &request = options.request;
+  request.isExploring = isExploring;
+  try {
+    return runContained(options.limits, numOutputs, work);
+  } catch (const InputError &) {
+    if (!*isExploring)
+      throw;
+  }
+  request.explores = false;
+  return runContained(options.limits, numOutputs, work);
+}
+
 static void run(Options &options) {
   ReadRequest &request = options.request;
   if (access(request.path.c_str(), R_OK) != 0)
@@ -218,7 +283,7 @@ static void run(Options &options) {
   // What the child hands back.
   enum Output { Graph, Weights, Arguments, Times, NumOutputs };
   std::vector<int> files =
-      runContained(options.limits, NumOutputs, [&](const std::vector<int> &to) {
+      readContained(options, NumOutputs, [&](const std::vector<int> &to) {
         checkLibTorch();
         ReadFiles wanted;
         wanted.graph = to[Graph];

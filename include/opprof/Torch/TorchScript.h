@@ -3,6 +3,7 @@
 #ifndef OPPROF_TORCH_TORCHSCRIPT_H
 #define OPPROF_TORCH_TORCHSCRIPT_H
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ struct ReadRequest {
   /// Takes a device that the code takes of a tensor from that tensor where the
   /// graph runs, which may be elsewhere than it was read.
   bool followDevices = false;
+  /// Runs what no run took, where numbers decide on it. Code that is not meant
+  /// for the numbers that there are may end the process, or have no end.
+  bool explores = true;
+  /// True while that goes on, for whoever waits for the process; may be null.
+  std::atomic<bool> *isExploring = nullptr;
   /// Operators that the archive's code calls by name, to be looked for before
   /// it is compiled.
   std::vector<std::string> operators;
