@@ -113,10 +113,15 @@ struct Match {
   bool areRivalsEqual = true;
 
   bool isTie() const { return isDoubtful || !rivals.empty(); }
+  /// What has the other's value as well has this one's.
+  void takeRivals(const Match &other) {
+    rivals.append(other.rivals.begin(), other.rivals.end());
+    areRivalsEqual &= other.areRivalsEqual;
+  }
   void addRivals(const Match &other, bool areEqual) {
     rivals.push_back(other.node);
-    rivals.append(other.rivals.begin(), other.rivals.end());
-    areRivalsEqual &= areEqual && other.areRivalsEqual;
+    areRivalsEqual &= areEqual;
+    takeRivals(other);
   }
   /// Both values are known.
   bool agrees = false;
@@ -693,6 +698,8 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
                      !isSoleCopy(operand, candidate, best.node);
         if (!graph.isClone(candidate) || moves)
           match.addRivals(best, agrees && !moves);
+        else
+          match.takeRivals(best);
       }
       best = std::move(match);
     } else if (isEqual) {

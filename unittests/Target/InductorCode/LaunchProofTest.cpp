@@ -1367,6 +1367,31 @@ TEST(LaunchProof, WhatIsLeftOfRivalsIsNoProof) {
   }
 }
 
+// What may be stored in place of a value may be so in place of its copy.
+TEST(LaunchProof, WhatRivalsAValueRivalsItsCopy) {
+  Program program(
+      cppKernel("ka", "'const float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0",
+                loop("x0", 4) + loop("x1", 4) +
+                    "auto tmp0 = in_ptr0[static_cast<int64_t>(x0 + 4L*x1)];\n"
+                    "auto tmp1 = std::tanh(tmp0);\n"
+                    "out_ptr0[static_cast<int64_t>(x1 + 4L*x0)] = tmp1;\n"
+                    "}\n}\n") +
+          call("    a, = args\n"
+               "    buf0 = empty_strided_cpu((4, 4), (4, 1), torch.float32)\n"
+               "    ka(a, buf0)\n"
+               "    return (buf0, )\n"),
+      "    def forward(self, a: \"f32[4, 4]\"):\n"
+      "        tanh: \"f32[4, 4]\" = torch.ops.aten.tanh.default(a)\n"
+      "        permute: \"f32[4, 4]\" = torch.ops.aten.permute.default(a, [1, "
+      "0])\n"
+      "        tanh_1: \"f32[4, 4]\" = torch.ops.aten.tanh.default(permute)\n"
+      "        clone: \"f32[4, 4]\" = torch.ops.aten.clone.default(tanh)\n"
+      "        neg: \"f32[4, 4]\" = torch.ops.aten.neg.default(tanh_1)\n"
+      "        return (neg, clone)\n");
+  EXPECT_FALSE(program.isHigh(0)) << program.nodes(0);
+}
+
 // Sizes that are symbols have the values that the harness was made for.
 TEST(LaunchProof, SymbolsHaveTheSizesOfTheHarness) {
   Program program(
