@@ -7,6 +7,7 @@
 #include "Sides.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
@@ -88,11 +89,12 @@ public:
   void noteUnproven() const;
 
 private:
-  /// How many repeats a side would prove a change, were they as far apart as
-  /// those of `a` and `b`, which are of `repeats`; absent where very many would
-  /// not.
-  std::optional<size_t> repeatsThatProve(const Change &change, TrimmedMean a,
-                                         TrimmedMean b, size_t repeats) const;
+  /// How many repeats a side would prove a change of `changeNs`, were they as
+  /// far apart as those of `a` and `b`, which are of `repeats`; absent where
+  /// very many would not.
+  std::optional<size_t> repeatsThatProve(double changeNs, double floorNs,
+                                         TrimmedMean a, TrimmedMean b,
+                                         size_t repeats) const;
   /// What B's time over A's is for most of the kernel time.
   std::optional<double> findClockRatio() const;
 
@@ -100,11 +102,12 @@ private:
   /// Of the numbers of repeats that were met last: most items have the same.
   std::optional<Bootstrap> bootstrap;
   std::pair<size_t, size_t> drawnFrom;
-  /// The largest change that is unclear, and how many repeats a side would
-  /// prove it.
+  /// The largest change that is unclear, of how many repeats a side it is, and
+  /// how many would prove it.
   struct Unproven {
     double sizeNs;
-    std::optional<size_t> repeats;
+    size_t repeats;
+    std::optional<size_t> needed;
   };
   std::optional<Unproven> unproven;
   /// Level of one comparison among all, and what an item changes by itself.
@@ -201,13 +204,19 @@ void Judge::judge(const Series &a, const Series &b, Change &change,
   if (change.verdict != Verdict::Unclear)
     return;
   const double size = std::abs(*change.changeNs) * launches;
-  if (!unproven || unproven->sizeNs < size)
-    unproven = {size,
-                repeatsThatProve(change, ofA, ofB,
-                                 std::min(repeats.first, repeats.second))};
+  if (unproven && unproven->sizeNs >= size)
+    return;
+  const size_t fewest = std::min(repeats.first, repeats.second);
+  const bool isOneWay = (*change.changeNs < 0) == (byClockOfA < 0);
+  const double provable =
+      std::min(std::abs(*change.changeNs), std::abs(byClockOfA));
+  unproven = {
+      size, fewest,
+      isOneWay ? repeatsThatProve(provable, *change.floorNs, ofA, ofB, fewest)
+               : std::nullopt};
 }
 
-std::optional<size_t> Judge::repeatsThatProve(const Change &change,
+std::optional<size_t> Judge::repeatsThatProve(double changeNs, double floorNs,
                                               TrimmedMean a, TrimmedMean b,
                                               size_t repeats) const {
   constexpr size_t kMostTimes = 20;
@@ -219,8 +228,7 @@ std::optional<size_t> Judge::repeatsThatProve(const Change &change,
       scaled->squaredError = was->squaredError / times;
     }
     const std::optional<double> margin = marginOfDifference(a, b, level);
-    if (margin && std::abs(*change.changeNs) >
-                      *change.floorNs + *margin * result.errorGrowth)
+    if (margin && changeNs > floorNs + *margin * result.errorGrowth)
       return many;
   }
   return std::nullopt;
@@ -229,23 +237,28 @@ std::optional<size_t> Judge::repeatsThatProve(const Change &change,
 void Judge::noteUnproven() const {
   if (!unproven)
     return;
-  const size_t repeats = std::min(drawnFrom.first, drawnFrom.second);
   const StringRef what = result.byLaunch                 ? "launches"
                          : result.a.repeatsAreRecordings ? "recordings"
                                                          : "steps";
-  size_t count = llvm::count_if(result.items, [](const ItemChange &item) {
-    return item.verdict == Verdict::Unclear;
-  });
+  SmallVector<std::string, 3> unclear;
+  if (result.step.verdict == Verdict::Unclear)
+    unclear.push_back("the step");
+  if (result.kernelTime.verdict == Verdict::Unclear)
+    unclear.push_back("the kernel time");
+  const size_t items = result.count(Verdict::Unclear);
+  if (items)
+    unclear.push_back(formatCount(items, "item", "items"));
+  const bool isOne = unclear.size() == 1 && items <= 1;
+  std::string named = join(drop_end(unclear), ", ");
+  named += (named.empty() ? "" : " and ") + unclear.back();
   std::string text =
-      count ? formatv("{0} {1} unclear", formatCount(count, "item", "items"),
-                      count == 1 ? "is" : "are")
-                  .str()
-            : "the step is unclear";
-  text += formatv(": 95 % intervals leave out zero, and {0} {1} a side that "
-                  "differ as these do prove none of {2} changes",
-                  repeats, what, result.compared + 2);
-  if (unproven->repeats)
-    text += formatv("; for the largest about {0} would", *unproven->repeats);
+      formatv("{0} {1} unclear: 95 % intervals leave out zero, but of {2} that "
+              "differ as these do {3} a side do not prove {4} at the level of "
+              "{5} changes",
+              named, isOne ? "is" : "are", what, unproven->repeats,
+              isOne ? "it" : "them", result.compared + 2);
+  if (unproven->needed)
+    text += formatv("; for the largest about {0} would", *unproven->needed);
   result.notes.push_back(std::move(text));
 }
 

@@ -25,6 +25,8 @@ struct RunOptions {
   };
   std::string graph = "g", device = "NVIDIA H200", kind = "cuda";
   bool hasSteps = true;
+  /// Of the device at the end of a step.
+  std::function<int64_t(size_t step)> idleNs = [](size_t) { return 0; };
 };
 
 std::unique_ptr<Profile> makeRun(const RunOptions &options) {
@@ -59,6 +61,7 @@ std::unique_ptr<Profile> makeRun(const RunOptions &options) {
           kernel, [&](Origin &origin) { origin.nodes = {uint32_t(node)}; });
       now += kernel.durationNs + 500;
     }
+    now += options.idleNs(step);
     if (options.hasSteps)
       profile->steps.push_back({uint32_t(step), start, now, Phase::Steady});
   }
@@ -293,6 +296,113 @@ TEST(Compare, WhatIsNeitherProvenNorTheSameIsUnclear) {
   });
   EXPECT_EQ(item->verdict, Verdict::Slower);
   EXPECT_EQ(needed(longer), 0u);
+}
+
+/// What a comparison says of changes that are unclear.
+std::string findUnclearNote(const Comparison &comparison) {
+  for (llvm::StringRef note : comparison.notes)
+    if (note.contains(" unclear: "))
+      return note.str();
+  return "";
+}
+
+/// One of the nodes longer by about half of `scale`, in some steps by far more
+/// than in others: six don't prove it.
+RunOptions makeUnclearRun(std::function<double(size_t node)> factor,
+                          double scale = 1) {
+  static constexpr double kFactors[] = {1.2, 1.9, 1.3, 1.8, 1.25, 1.7};
+  RunOptions options{.steps = 6, .seed = 2};
+  options.factor = [calls = size_t(0), factor, scale](size_t node) mutable {
+    return node == 3 ? 1 + scale * (kFactors[calls++ % 6] - 1) : factor(node);
+  };
+  return options;
+}
+
+TEST(Compare, WhatIsSaidOfTheUnclearIsNotOfWhatIsProven) {
+  Comparison result =
+      compareTwo({.steps = 6, .seed = 1}, makeUnclearRun([](size_t node) {
+                   return node == 13 || node == 20 ? 3.0 : 1.0;
+                 }));
+  EXPECT_EQ(result.count(Verdict::Slower), 2u);
+  EXPECT_EQ(result.count(Verdict::Unclear), 1u);
+  std::string said = findUnclearNote(result);
+  llvm::StringRef note = said;
+  EXPECT_TRUE(
+      note.starts_with("the step, the kernel time and 1 item are unclear: "))
+      << said;
+  EXPECT_TRUE(note.contains("6 a side do not prove them at the level of 52"))
+      << said;
+}
+
+// Most kernels take 3 % longer: what a clock does isn't proven by any number.
+TEST(Compare, TheRepeatsThatAreSaidProveAChangeByBothClocks) {
+  auto factor = [](size_t) { return 1.029; };
+  Comparison result =
+      compareTwo({.steps = 6, .seed = 1}, makeUnclearRun(factor, 0.5));
+  std::string said = findUnclearNote(result);
+  auto [text, rest] = llvm::StringRef(said).split("for the largest about ");
+  unsigned enough = 0;
+  ASSERT_FALSE(rest.consumeInteger(10, enough)) << said;
+  RunOptions longer = makeUnclearRun(factor, 0.5);
+  longer.steps = (enough + 5) / 6 * 6;
+  result = compareTwo({.steps = longer.steps, .seed = 1}, longer);
+  auto item = llvm::find_if(result.items, [](const ItemChange &change) {
+    return change.name == "linear_3";
+  });
+  EXPECT_EQ(item->verdict, Verdict::Slower);
+}
+
+TEST(Compare, WhatIsUnclearIsNamed) {
+  // Kernels differ from step to step, and their sum does by less.
+  auto idle = [](size_t step) {
+    return int64_t(step * step * 200'000 % 970'000);
+  };
+  RunOptions b{.steps = 6, .seed = 2, .idleNs = idle};
+  b.factor = [calls = size_t(0)](size_t node) mutable {
+    constexpr double kFactors[] = {1.02, 1.19, 1.03, 1.18, 1.025, 1.17};
+    constexpr double kOwn[] = {-0.5, 0.6, -0.4, 0.5, -0.6, 0.4};
+    size_t step = calls++ / 50;
+    return kFactors[step] + kOwn[(step + node) % 6];
+  };
+  Comparison result = compareTwo({.steps = 6, .seed = 1, .idleNs = idle}, b);
+  EXPECT_EQ(result.count(Verdict::Unclear), 0u);
+  EXPECT_NE(result.step.verdict, Verdict::Unclear);
+  EXPECT_EQ(result.kernelTime.verdict, Verdict::Unclear);
+  std::string said = findUnclearNote(result);
+  llvm::StringRef note = said;
+  EXPECT_TRUE(note.starts_with("the kernel time is unclear: ")) << said;
+}
+
+/// Launches of a page without a timeline: six of one kernel, many of another.
+std::unique_ptr<Profile> makePage(llvm::ArrayRef<double> factors) {
+  auto profile = std::make_unique<Profile>();
+  profile->devices.emplace_back().kind = "cuda";
+  profile->sources.emplace_back().kind = kNcuKind.str();
+  auto add = [&](llvm::StringRef name, int64_t durationNs) {
+    Activity &kernel = profile->kernels.emplace_back();
+    kernel.id = profile->kernels.size() - 1;
+    kernel.name = profile->intern(name);
+    kernel.config.own().grid = {1, 1, 1};
+    kernel.durationNs = durationNs;
+  };
+  for (size_t i = 0; i < 6; ++i)
+    add("few", std::llround(100000 * factors[i] + 300 * double(i % 3)));
+  for (size_t i = 0; i < 40; ++i)
+    add("many", 10000 + int64_t(i % 5) * 20);
+  summarize(*profile);
+  return profile;
+}
+
+TEST(Compare, TheRepeatsThatAreSaidAreThoseOfTheLargest) {
+  std::unique_ptr<Profile> a = makePage({1, 1, 1, 1, 1, 1}),
+                           b = makePage({1.2, 1.9, 1.3, 1.8, 1.25, 1.7});
+  Comparison result =
+      compareRecordings({{a.get(), "a"}}, {{b.get(), "b"}}, ItemKind::Kernel);
+  ASSERT_TRUE(result.byLaunch);
+  std::string said = findUnclearNote(result);
+  llvm::StringRef note = said;
+  EXPECT_TRUE(note.starts_with("1 item is unclear: ")) << said;
+  EXPECT_TRUE(note.contains(" 6 a side do not prove it ")) << said;
 }
 
 } // namespace

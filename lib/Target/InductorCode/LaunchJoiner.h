@@ -425,6 +425,8 @@ private:
   /// Launches that computed a node: (graph, node) -> first launch.
   llvm::DenseMap<std::pair<const IndexedGraph *, uint32_t>, uint32_t>
       computedBy;
+  /// Of those nodes, which only launches did that may have computed others.
+  llvm::DenseSet<std::pair<const IndexedGraph *, uint32_t>> unsure;
   /// By launch: what it computed, for the first time or again.
   llvm::DenseMap<uint32_t, std::vector<uint32_t>> computedIn;
   /// The storages that a launch wrote.

@@ -102,6 +102,9 @@ namespace {
 struct Match {
   uint32_t node = kNoNode;
   int score = -1000;
+  /// The same were the launches not to have computed it that may as well have
+  /// computed something else.
+  int scoreIfNew = -1000;
   /// What is known of the value says too little of where it is from.
   bool isDoubtful = false;
   /// Other nodes that have the value too, and nothing tells them apart.
@@ -110,10 +113,15 @@ struct Match {
   bool areRivalsEqual = true;
 
   bool isTie() const { return isDoubtful || !rivals.empty(); }
+  /// What has the other's value as well has this one's.
+  void takeRivals(const Match &other) {
+    rivals.append(other.rivals.begin(), other.rivals.end());
+    areRivalsEqual &= other.areRivalsEqual;
+  }
   void addRivals(const Match &other, bool areEqual) {
     rivals.push_back(other.node);
-    rivals.append(other.rivals.begin(), other.rivals.end());
-    areRivalsEqual &= areEqual && other.areRivalsEqual;
+    areRivalsEqual &= areEqual;
+    takeRivals(other);
   }
   /// Both values are known.
   bool agrees = false;
@@ -614,6 +622,8 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
                               const KernelStore &store, GraphRunner &runner,
                               GraphRunner &unrolled, ArrayRef<uint32_t> among) {
   Match best;
+  // What an earlier launch was taken to compute, and may not have.
+  SmallVector<Match, 0> unsure;
   for (uint32_t candidate : among) {
     const GraphNode &node = graph[candidate];
     if (node.results.size() != 1 || !mayCompute(candidate))
@@ -649,15 +659,25 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     bool isNew = any_of(match.cone.nodes, [&](uint32_t at) {
       return !joiner.computedBy.contains({&work.graph, at});
     });
-    match.score = scoreMatch(node, operand, recorded.contains(candidate), isNew,
+    bool mayBeNew = isNew || any_of(match.cone.nodes, [&](uint32_t at) {
+                      return joiner.unsure.contains({&work.graph, at});
+                    });
+    auto score = [&](bool isNew) {
+      int score = scoreMatch(node, operand, recorded.contains(candidate), isNew,
                              taken.contains(candidate));
-    match.score += (agrees ? 32 : 0) + (isWhole ? 40 : 0);
-    // Indices and constants are often equal: there the records know more.
-    if (!store.value.isData && proposed.contains(candidate))
-      match.score += 24;
+      score += (agrees ? 32 : 0) + (isWhole ? 40 : 0);
+      // Indices and constants are often equal: there the records know more.
+      if (!store.value.isData && proposed.contains(candidate))
+        score += 24;
+      return score;
+    };
+    match.score = score(isNew);
+    match.scoreIfNew = score(mayBeNew);
     match.isDoubtful = !isWhole || !again ||
                        (!agrees && !proposed.contains(candidate)) ||
                        (isMask && !store.value.isData);
+    if (agrees && mayBeNew && !isNew)
+      unsure.push_back(match);
     bool isChain =
         best.node != kNoNode && match.cone.passed.contains(best.node);
     // What dataflow alone proposes is preferred, and others remain rivals.
@@ -678,6 +698,8 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
                      !isSoleCopy(operand, candidate, best.node);
         if (!graph.isClone(candidate) || moves)
           match.addRivals(best, agrees && !moves);
+        else
+          match.takeRivals(best);
       }
       best = std::move(match);
     } else if (isEqual) {
@@ -687,6 +709,15 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
         best.addRivals(match, false);
     }
   }
+  auto isCopy = [&](const Match &copy, const Match &of) {
+    return graph.isClone(copy.node) && copy.cone.passed.contains(of.node) &&
+           (!graph.movesElements(copy.node, of.node) ||
+            isSoleCopy(operand, copy.node, of.node));
+  };
+  for (const Match &other : unsure)
+    if (other.score < best.score && other.scoreIfNew >= best.score &&
+        !isCopy(best, other) && !isCopy(other, best))
+      best.addRivals(other, false);
   return best;
 }
 

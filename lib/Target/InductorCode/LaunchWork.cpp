@@ -410,6 +410,11 @@ void Joiner::fillLaunch(const WrapperLaunch &from, uint32_t index, Launch &to) {
   }
   if (work.isGenerated)
     computedIn[index] = computed;
+  for (uint32_t node : computed)
+    if (proof.complete && proof.unique)
+      unsure.erase({&graph, node});
+    else if (computedBy.lookup({&graph, node}) == index)
+      unsure.insert({&graph, node});
   if (from.definition >= 0 && from.firstUse) {
     FirstUse &first = firstUses[from.definition];
     first.nodes = computed;

@@ -1325,6 +1325,73 @@ TEST(LaunchProof, WhatDataflowGuessesHasRivals) {
   EXPECT_FALSE(program.isHigh(0)) << program.nodes(0);
 }
 
+/// A kernel that stores three times what lies at `place` of 32 elements.
+std::string tripleKernel(StringRef name, StringRef place) {
+  return cppKernel(
+      name, "'const float*', 'float*'", "const float* in_ptr0, float* out_ptr0",
+      loop("x0", 8) + loop("x1", 4) +
+          "auto tmp0 = in_ptr0[static_cast<int64_t>(" + place.str() +
+          ")];\nauto tmp1 = static_cast<float>(3.0);\n"
+          "auto tmp2 = float(tmp0 * tmp1);\n"
+          "out_ptr0[static_cast<int64_t>(x1 + 4L*x0)] = tmp2;\n"
+          "}\n}\n");
+}
+
+// Of a view and the copy of a transpose the first elements are one: which of
+// them the first launch was taken to compute doesn't prove the other of the
+// second.
+TEST(LaunchProof, WhatIsLeftOfRivalsIsNoProof) {
+  std::string code =
+      tripleKernel("ka", "x0 + 8L*x1") + tripleKernel("kb", "x1 + 4L*x0") +
+      call("    x, = args\n"
+           "    buf0 = empty_strided_cpu((8, 4), (4, 1), torch.float32)\n"
+           "    ka(x, buf0)\n"
+           "    buf1 = empty_strided_cpu((8, 4), (4, 1), torch.float32)\n"
+           "    kb(x, buf1)\n"
+           "    return (buf1, buf0, )\n");
+  std::string plain =
+      "        view: \"f32[8, 4]\" = torch.ops.aten.view.default(x, [8, 4])\n"
+      "        r: \"f32[8, 4]\" = torch.ops.aten.mul.Tensor(view, 3.0)\n";
+  std::string turned =
+      "        mul: \"f32[4, 8]\" = torch.ops.aten.mul.Tensor(x, 3.0)\n"
+      "        permute: \"f32[8, 4]\" = torch.ops.aten.permute.default(mul, "
+      "[1, 0])\n"
+      "        clone: \"f32[8, 4]\" = torch.ops.aten.clone.default(permute, "
+      "memory_format = torch.contiguous_format)\n";
+  for (const std::string &nodes : {plain + turned, turned + plain}) {
+    Program program(code, "    def forward(self, x: \"f32[4, 8]\"):\n" + nodes +
+                              "        return (r, clone)\n");
+    for (size_t launch : {0, 1})
+      EXPECT_FALSE(program.isHigh(launch))
+          << launch << ": " << program.nodes(launch);
+  }
+}
+
+// What may be stored in place of a value may be so in place of its copy.
+TEST(LaunchProof, WhatRivalsAValueRivalsItsCopy) {
+  Program program(
+      cppKernel("ka", "'const float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0",
+                loop("x0", 4) + loop("x1", 4) +
+                    "auto tmp0 = in_ptr0[static_cast<int64_t>(x0 + 4L*x1)];\n"
+                    "auto tmp1 = std::tanh(tmp0);\n"
+                    "out_ptr0[static_cast<int64_t>(x1 + 4L*x0)] = tmp1;\n"
+                    "}\n}\n") +
+          call("    a, = args\n"
+               "    buf0 = empty_strided_cpu((4, 4), (4, 1), torch.float32)\n"
+               "    ka(a, buf0)\n"
+               "    return (buf0, )\n"),
+      "    def forward(self, a: \"f32[4, 4]\"):\n"
+      "        tanh: \"f32[4, 4]\" = torch.ops.aten.tanh.default(a)\n"
+      "        permute: \"f32[4, 4]\" = torch.ops.aten.permute.default(a, [1, "
+      "0])\n"
+      "        tanh_1: \"f32[4, 4]\" = torch.ops.aten.tanh.default(permute)\n"
+      "        clone: \"f32[4, 4]\" = torch.ops.aten.clone.default(tanh)\n"
+      "        neg: \"f32[4, 4]\" = torch.ops.aten.neg.default(tanh_1)\n"
+      "        return (neg, clone)\n");
+  EXPECT_FALSE(program.isHigh(0)) << program.nodes(0);
+}
+
 // Sizes that are symbols have the values that the harness was made for.
 TEST(LaunchProof, SymbolsHaveTheSizesOfTheHarness) {
   Program program(
