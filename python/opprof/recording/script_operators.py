@@ -26,6 +26,8 @@ _FRAME = re.compile(r"^(.*)\((\d+)\): [^()]*$")
 #: What TorchScript's executor makes of an operator, from a function of its own (`decompose_ops.cpp`), all whose lines are of a file without a name.
 _TAKEN_APART = {"aten.addmm.default": ("aten::mm", "aten::add")}
 _WITHOUT_A_FILE = "<string>"
+#: How many places are looked at, before what is not settled is left: seconds.
+MOST_WORK = 10_000_000
 _CONVOLUTION = re.compile(r"^aten::conv(_transpose)?[123]d$")
 
 
@@ -37,6 +39,12 @@ class JoinedOperators:
     joined: int = 0
     #: Names of those that are not joined, and how many there are.
     left: Counter[str] = field(default_factory=Counter)
+    #: Whether some are, as it would have taken too long to find out.
+    gave_up: bool = False
+
+
+class _TooMuchWork(Exception):
+    """The ways through a graph are too many to follow."""
 
 
 class Flow:
@@ -50,6 +58,9 @@ class Flow:
         self.names: list[str] = []
         self.is_in_block: list[bool] = []
         self._next: list[list[int]] = []
+        self._previous: list[list[int]] = []
+        self._work = 0
+        self.gave_up = False
         #: By line and name: the calls that led there, and the place.
         self._by_line: dict[tuple[Place, str], list[tuple[tuple[Place, ...], int]]] = defaultdict(
             list
@@ -88,54 +99,68 @@ class Flow:
         numbers = [number for number, places in enumerate(possible) if places]
         while any(len(possible[n]) > 1 for n in numbers):
             certain = {min(possible[n]) for n in numbers if len(possible[n]) == 1}
-            after = {place: self._reach(place, certain) for n in numbers for place in possible[n]}
-            ahead: list[frozenset[int]] = []
-            for n in numbers:
-                before = ahead[-1] if ahead else frozenset()
-                ahead.append(
-                    frozenset(
-                        place
-                        for place in possible[n]
-                        if not ahead or any(after[one] >> place & 1 for one in before)
-                    )
-                )
-            if not ahead[-1]:
+            try:
+                there = self._follow([possible[n] for n in numbers], self._next, certain)
+                if not there[-1]:
+                    break
+                both = self._follow(there[::-1], self._previous, certain)[::-1]
+            except _TooMuchWork:
+                self.gave_up = True
                 break
             narrowed = list(possible)
-            later: frozenset[int] = frozenset()
-            for n, places in zip(reversed(numbers), reversed(ahead), strict=True):
-                later = frozenset(
-                    place
-                    for place in places
-                    if not later or any(after[place] >> one & 1 for one in later)
-                )
-                narrowed[n] = later
+            for n, places in zip(numbers, both, strict=True):
+                narrowed[n] = places
             if narrowed == possible:
                 break
             possible = narrowed
         return possible
 
-    def _reach(self, place: int, certain: set[int]) -> int:
-        """Where the next operator may be, a bit for each place."""
-        found = 0
-        waiting = list(self._next[place])
+    def _follow(
+        self, possible: list[frozenset[int]], links: list[list[int]], certain: set[int]
+    ) -> list[frozenset[int]]:
+        """Of the places of each operator, those that can be reached from those of the one before."""
+        # Steps and layers begin at the same places again and again.
+        reached: dict[frozenset[int], frozenset[int]] = {}
+        found = possible[:1]
+        for places in possible[1:]:
+            before = found[-1]
+            if before not in reached:
+                reached[before] = self._reach(before, links, certain)
+            self._spend(len(places))
+            found.append(places & reached[before])
+        return found
+
+    def _reach(
+        self, places: frozenset[int], links: list[list[int]], certain: set[int]
+    ) -> frozenset[int]:
+        """Where the next operator may be."""
+        found: set[int] = set()
+        waiting = [one for place in places for one in links[place]]
         while waiting:
             one = waiting.pop()
-            if not found >> one & 1:
-                found |= 1 << one
+            if one not in found:
+                found.add(one)
                 if one not in certain:
-                    waiting.extend(self._next[one])
-        return found
+                    waiting.extend(links[one])
+        self._spend(len(places) + len(found))
+        return frozenset(found)
+
+    def _spend(self, work: int) -> None:
+        self._work += work
+        if self._work > MOST_WORK:
+            raise _TooMuchWork
 
     def _add(self, name: str, is_in_block: bool) -> int:
         self.names.append(name)
         self.is_in_block.append(is_in_block)
         self._next.append([])
+        self._previous.append([])
         return len(self.names) - 1
 
     def _link(self, ends: list[int], place: int) -> None:
         for end in ends:
             self._next[end].append(place)
+            self._previous[place].append(end)
 
     def _visit(self, block: dict[str, Any], ends: list[int], is_in_block: bool) -> list[int]:
         """Goes on from where the code before the block ends, and gives where that of the block does."""
@@ -192,6 +217,7 @@ def join_operators(trace: Path, document: dict[str, Any], steps: int) -> JoinedO
     }
     result = JoinedOperators(len(ran), len(node_of))
     result.left.update(key[1] for event, key in ran if id(event) not in node_of)
+    result.gave_up = flow.gave_up
     ranges = {
         id(event): {
             **{name: event[name] for name in ("ph", "pid", "tid", "ts", "dur")},
@@ -223,16 +249,19 @@ def _nodes_that_ran(
     possible: list[frozenset[int]] = [frozenset()] * len(ran)
     for key, numbers in by_key.items():
         found = flow.find(key)
+        same = frozenset(found)
         for number in numbers:
-            possible[number] = frozenset(found)
+            possible[number] = same
         # Outside of blocks a node runs once a step. Fewer than all means that TorchScript's passes merged some.
         if len(numbers) == steps * len(found) and not any(flow.is_in_block[one] for one in found):
             for turn, number in enumerate(numbers):
                 possible[number] = frozenset([found[turn % len(found)]])
     whole = {one for places in possible for one in places}
     for key, numbers in by_key.items():
-        for number in numbers if [file for file, _ in key[0]] == [_WITHOUT_A_FILE] else ():
-            possible[number] = frozenset(flow.find_parts(key[1], whole))
+        if [file for file, _ in key[0]] == [_WITHOUT_A_FILE]:
+            same = frozenset(flow.find_parts(key[1], whole))
+            for number in numbers:
+                possible[number] = same
     # What forks run in parallel has no one order.
     if len({(event["pid"], event["tid"]) for event, _ in ran}) == 1:
         possible = flow.narrow(possible)
