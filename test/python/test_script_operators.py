@@ -115,3 +115,34 @@ def test_what_takes_too_much_work_is_left_and_said(
     assert joined.gave_up
     assert set(joined.left) == {"aten::linear", "aten::relu", "aten::tanh"}
     assert all(node in (None, one) for node, one in zip(nodes, expected, strict=True))
+
+
+PART = "<string>(3): forward;"
+
+
+def test_parts_of_addmm_stand_at_its_line(tmp_path: Path) -> None:
+    """What else TorchScript keeps in a file without a name (batch_norm, gradients) is no addmm."""
+    graph = Graph()
+    graph.nodes = [graph.node("aten.relu.default", (1,)), graph.node("aten.addmm.default", (2,))]
+    step: list[Ran] = [
+        ("aten::relu", (1,), 1),
+        ("aten::mm", PART, 1),
+        ("aten::add", PART, 1),
+    ]
+    assert join(tmp_path, graph, step * 2, 2)[1] == ["n1", "n2", "n2"] * 2
+    step[1:] = [(name, "<string>(14): forward;", thread) for name, _, thread in step[1:]]
+    assert join(tmp_path, graph, step * 2, 2)[1] == ["n1", None, None] * 2
+
+
+def test_what_ran_more_often_than_its_node_is_left(tmp_path: Path) -> None:
+    graph = Graph()
+    graph.nodes = [graph.node("aten.relu.default", (1,)), graph.node("aten.addmm.default", (2,))]
+    twice: list[Ran] = [("aten::relu", (1,), 1), *[("aten::mm", PART, 1)] * 2]
+    assert join(tmp_path, graph, twice, 1)[1] == ["n1", None, None]
+
+
+def test_parts_in_several_threads_are_left(tmp_path: Path) -> None:
+    graph = Graph()
+    graph.nodes = [graph.node("aten.relu.default", (1,)), graph.node("aten.addmm.default", (2,))]
+    apart: list[Ran] = [("aten::relu", (1,), 1), ("aten::mm", PART, 2), ("aten::add", PART, 2)]
+    assert join(tmp_path, graph, apart, 1)[1] == ["n1", None, None]

@@ -23,9 +23,10 @@ Place = tuple[str, int]
 Key = tuple[tuple[Place, ...], str]
 
 _FRAME = re.compile(r"^(.*)\((\d+)\): [^()]*$")
-#: What TorchScript's executor makes of an operator, from a function of its own (`decompose_ops.cpp`), all whose lines are of a file without a name.
+#: What TorchScript's executor makes of an operator, from a function of its own (`decompose_ops.cpp`), whose one line is in a file without a name,
+#: which holds others that take operators apart.
 _TAKEN_APART = {"aten.addmm.default": ("aten::mm", "aten::add")}
-_WITHOUT_A_FILE = "<string>"
+_TAKEN_APART_AT = (("<string>", 3),)
 #: How many places are looked at, before what is not settled is left: seconds.
 MOST_WORK = 10_000_000
 _CONVOLUTION = re.compile(r"^aten::conv(_transpose)?[123]d$")
@@ -256,16 +257,25 @@ def _nodes_that_ran(
         if len(numbers) == steps * len(found) and not any(flow.is_in_block[one] for one in found):
             for turn, number in enumerate(numbers):
                 possible[number] = frozenset([found[turn % len(found)]])
-    whole = {one for places in possible for one in places}
-    for key, numbers in by_key.items():
-        if [file for file, _ in key[0]] == [_WITHOUT_A_FILE]:
-            same = frozenset(flow.find_parts(key[1], whole))
-            for number in numbers:
-                possible[number] = same
     # What forks run in parallel has no one order.
-    if len({(event["pid"], event["tid"]) for event, _ in ran}) == 1:
+    has_one_order = len({(event["pid"], event["tid"]) for event, _ in ran}) == 1
+    if has_one_order:
+        whole = {one for places in possible for one in places}
+        for (stack, name), numbers in by_key.items():
+            if stack == _TAKEN_APART_AT:
+                same = frozenset(flow.find_parts(name, whole))
+                for number in numbers:
+                    possible[number] = same
         possible = flow.narrow(possible)
-    return [flow.names[min(places)] if len(places) == 1 else None for places in possible]
+    found_at = Counter(min(places) for places in possible if len(places) == 1)
+    # Then something else ran there too.
+    too_often = {
+        place for place, count in found_at.items() if count > steps and not flow.is_in_block[place]
+    }
+    return [
+        flow.names[min(places)] if len(places) == 1 and not places & too_often else None
+        for places in possible
+    ]
 
 
 def _is_in_order(some: tuple[Place, ...], calls: tuple[Place, ...]) -> bool:
