@@ -146,3 +146,24 @@ def test_parts_in_several_threads_are_left(tmp_path: Path) -> None:
     graph.nodes = [graph.node("aten.relu.default", (1,)), graph.node("aten.addmm.default", (2,))]
     apart: list[Ran] = [("aten::relu", (1,), 1), ("aten::mm", PART, 2), ("aten::add", PART, 2)]
     assert join(tmp_path, graph, apart, 1)[1] == ["n1", None, None]
+
+
+def test_a_whole_stack_is_no_other_nodes_cut_one(tmp_path: Path) -> None:
+    """Of two nodes one was merged away, whose calls begin and end as those of the other one do."""
+    graph = Graph()
+    graph.nodes = [
+        graph.node("aten.tanh.default", (4, 9)),
+        graph.node("aten.tanh.default", (4, 6, 9)),
+    ]
+    assert join(tmp_path, graph, [("aten::tanh", (4, 9), 1)] * 2, 2)[1] == ["n1", "n1"]
+
+
+def test_a_cut_stack_may_look_whole(tmp_path: Path) -> None:
+    """In a branch without results calls are left out, so that which of the two ran nobody knows."""
+    graph = Graph()
+    inside = [graph.node("aten.tanh.default", (4, 6, 9))]
+    graph.nodes = [
+        graph.node("aten.tanh.default", (4, 9)),
+        graph.node("prim.If", (4, 6), inside, [], type=1),
+    ]
+    assert join(tmp_path, graph, [("aten::tanh", (4, 9), 1)], 1)[1] == [None]

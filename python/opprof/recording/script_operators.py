@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from opprof.files import replacing
 
@@ -48,6 +48,13 @@ class _TooMuchWork(Exception):
     """The ways through a graph are too many to follow."""
 
 
+class _Within(NamedTuple):
+    """What a node lies in: a block, and of those around it one of a branch or loop without results."""
+
+    is_block: bool = False
+    has_no_results: bool = False
+
+
 class Flow:
     """The operators of a graph, those in blocks among them, as places in an order that branches and loops have a say in.
 
@@ -58,6 +65,8 @@ class Flow:
         #: The node of each place, or that of the block that begins or ends there.
         self.names: list[str] = []
         self.is_in_block: list[bool] = []
+        #: Whether what runs there may name only some of the calls.
+        self._may_be_cut: list[bool] = []
         self._next: list[list[int]] = []
         self._previous: list[list[int]] = []
         self._work = 0
@@ -67,23 +76,26 @@ class Flow:
             list
         )
         self._parts: dict[str, list[int]] = defaultdict(list)
-        self._stacks = document["stacks"]
+        self._stacks, self._types = document["stacks"], document["types"]
         graph = document["graphs"][0]
         # Another step follows the last.
-        start = self._add("", is_in_block=False)
-        self._link(self._visit(graph, [start], is_in_block=False), start)
+        start = self._add("", _Within())
+        self._link(self._visit(graph, [start], _Within()), start)
 
     def find(self, key: Key) -> list[int]:
         """The places of a key, in the order of the graph.
 
         LibTorch's inliner does not say which call brought a branch without results, such as one that writes in place, or what stands
-        in it: of the calls that led there, an operator may name some.
+        in it: of the calls that led there, an operator may name some. Elsewhere it names all of them.
         """
         stack, name = key
+        there = self._by_line.get((stack[-1], name), ())
+        is_whole = any(calls == stack for calls, _ in there)
         return [
             place
-            for calls, place in self._by_line.get((stack[-1], name), ())
-            if _is_in_order(stack, calls)
+            for calls, place in there
+            if calls == stack
+            or (_is_in_order(stack, calls) and (not is_whole or self._may_be_cut[place]))
         ]
 
     def find_parts(self, operator: str, whole: set[int]) -> list[int]:
@@ -151,9 +163,10 @@ class Flow:
         if self._work > MOST_WORK:
             raise _TooMuchWork
 
-    def _add(self, name: str, is_in_block: bool) -> int:
+    def _add(self, name: str, within: _Within) -> int:
         self.names.append(name)
-        self.is_in_block.append(is_in_block)
+        self.is_in_block.append(within.is_block)
+        self._may_be_cut.append(within.has_no_results)
         self._next.append([])
         self._previous.append([])
         return len(self.names) - 1
@@ -163,24 +176,26 @@ class Flow:
             self._next[end].append(place)
             self._previous[place].append(end)
 
-    def _visit(self, block: dict[str, Any], ends: list[int], is_in_block: bool) -> list[int]:
+    def _visit(self, block: dict[str, Any], ends: list[int], within: _Within) -> list[int]:
         """Goes on from where the code before the block ends, and gives where that of the block does."""
         for node in block["nodes"]:
-            place = self._add(node["name"], is_in_block)
+            place = self._add(node["name"], within)
             self._link(ends, place)
             ends = [place]
             blocks = node.get("blocks", ())
             is_loop = node["target"] == "prim.Loop"
             if blocks:
-                ends = [one for b in blocks for one in self._visit(b, [place], is_in_block=True)]
+                has_none = self._types[node.get("type", 0)] == "none"
+                inside = _Within(True, within.has_no_results or has_none)
+                ends = [one for b in blocks for one in self._visit(b, [place], inside)]
             else:
-                ends = self._record(node, place, is_in_block)
+                ends = self._record(node, place, within)
             if is_loop:
                 self._link(ends, place)
                 ends = [place]
         return ends
 
-    def _record(self, node: dict[str, Any], place: int, is_in_block: bool) -> list[int]:
+    def _record(self, node: dict[str, Any], place: int, within: _Within) -> list[int]:
         """Notes what runs as the node, and gives where it ends."""
         parts = node["target"].split(".")
         if node["op"] != "call_function" or len(parts) != 3 or "stack" not in node:
@@ -194,7 +209,7 @@ class Flow:
             self._by_line[calls[-1], name].append((calls, place))
         for number, part in enumerate(_TAKEN_APART.get(node["target"], ())):
             if number > 0:
-                before, place = place, self._add(node["name"], is_in_block)
+                before, place = place, self._add(node["name"], within)
                 self._link([before], place)
             self._parts[part].append(place)
         return [place]
