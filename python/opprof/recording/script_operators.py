@@ -185,7 +185,7 @@ class Flow:
             blocks = node.get("blocks", ())
             is_loop = node["target"] == "prim.Loop"
             if blocks:
-                has_none = self._types[node.get("type", 0)] == "none"
+                has_none = "type" not in node or self._types[node["type"]] == "none"
                 inside = _Within(True, within.has_no_results or has_none)
                 ends = [one for b in blocks for one in self._visit(b, [place], inside)]
             else:
