@@ -2,7 +2,8 @@
 # What planted faults are said to cost, on a GPU (results/planted-faults-gpu.md). Compiles the observer for the installed PyTorch first (g++,
 # Python's headers; observer_gpu.sh measures it). Needs build/bin/opprof-driver and build/lib/libopprof_capture.so. Leaves the table
 # (planted.txt), the same as JSON (planted.json) and the recordings of the faulty programs under $OUT. Ten faults take about four minutes;
-# after seven the faults that are done are kept, of which there are none before all have run bare. Arguments are those of planted_faults.py, in the place of the ten.
+# after seven the faults that are done are kept, of which there are none before all have run bare. Arguments are those of planted_faults.py,
+# in the place of the ten.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 out=${OUT:-/tmp/planted-faults}
