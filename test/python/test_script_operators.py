@@ -97,7 +97,7 @@ def mixture(layers: int, experts: int, steps: int) -> tuple[Graph, list[Ran], li
 
 
 def test_many_experts_take_little_work(tmp_path: Path) -> None:
-    """The graph was walked again for each operator that ran, and each node that it could be: for minutes."""
+    """The graph was walked again for each operator that ran, and each node that it could be: 45 seconds."""
     graph, ran, expected = mixture(32, 16, 10)
     began = time.process_time()
     joined, nodes = join(tmp_path, graph, ran, 10)
