@@ -5,7 +5,7 @@
 Each pair of benchmarks/models/faulty_train.py runs bare, the two in turns in one process: the saving is the median of what the rounds
 differ by. Then `opprof run` records either, and `opprof report --json` says what the fault costs. Several start and report at a time,
 one at a time runs. Printed is a line for each fault, with the cost over the saving (1 is right), and the findings about lines of the
-programs without it. The folder gets all of it as planted.json, beside the recordings. On a CPU savings are of the process's own time, as the machine may be busy; those of a program that waits for its
+programs without it. The folder gets all of it as planted.json, beside the recordings, and what there is of it after each fault. On a CPU savings are of the process's own time, as the machine may be busy; those of a program that waits for its
 data are of the clock's.
 """
 
@@ -199,7 +199,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=4, help="programs that start at a time")
     parser.add_argument("--only", help="faults, with commas between")
     parser.add_argument(
-        "-o", "--output", type=Path, help="a folder for the recordings, rows.jsonl and planted.json"
+        "-o", "--output", type=Path, help="a folder for the recordings and planted.json"
     )
     options = parser.parse_args()
     faults = [
@@ -213,13 +213,14 @@ def main() -> None:
     print(
         f"{'fault':12} {'named':5} {'line':5} {'cost us':>9} {'saved us':>9} {'ratio':>6} {'step us':>9}  wrongly named without it"
     )
-    rows = []
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.output or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         bare = {fault: measure_apart(fault, options.device, options.rounds) for fault in faults}
         measured = time.perf_counter()
-        with ThreadPoolExecutor(options.jobs) as pool, (folder / "rows.jsonl").open("w") as file:
+        document = {**machine(options.device), "rounds": options.rounds, "faults": rows}
+        with ThreadPoolExecutor(options.jobs) as pool:
             profiles = {
                 (fault, state): pool.submit(
                     record, fault, state, options.device, options.steps, folder
@@ -231,11 +232,10 @@ def main() -> None:
                 faulty, fixed = (profiles[fault, state].result() for state in ("faulty", "fixed"))
                 rows.append(judge(fault, bare[fault], faulty, fixed))
                 # What is there is kept where the rest takes too long.
-                file.write(json.dumps(rows[-1]) + "\n")
-                file.flush()
+                whole = folder / "planted.json.part"
+                whole.write_text(json.dumps(document, indent=1) + "\n")
+                whole.replace(folder / "planted.json")
                 print_row(rows[-1])
-        document = {**machine(options.device), "rounds": options.rounds, "faults": rows}
-        (folder / "planted.json").write_text(json.dumps(document, indent=1) + "\n")
     right = sum(
         row["line"] and abs(row["cost_ns"] / row["saved_ns"] - 1) <= 0.2
         for row in rows

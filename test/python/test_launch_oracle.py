@@ -1353,8 +1353,42 @@ def test_graphs_of_one_run_are_judged_by_one_process(compiled: Compiled, tmp_pat
     assert first["launches"] and first == fourth
     assert second == {"error": f"the code was ended by signal {int(signal.SIGABRT)}"}
     assert "of its own" in third["error"]
-    # Before it, by it, and after it.
-    assert len(loads.read_text().split()) == 3
+    # Before the one that aborts, by it, by the one that fails, and after it.
+    assert len(loads.read_text().split()) == 4
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        ("raise ValueError('of its own')", "ValueError: of its own"),
+        # As a node's own error is handed on.
+        (
+            "from opprof.errors import OpprofError\nraise OpprofError('erf') from ValueError()",
+            "erf",
+        ),
+    ],
+    ids=["raised", "handed-on"],
+)
+def test_a_graph_that_fails_spoils_no_other(
+    compiled: Compiled, tmp_path: Path, failure: str, said: str
+) -> None:
+    """After an error of CUDA's all that uses the GPU fails, until the process ends."""
+    run = RunFolder(tmp_path / "run")
+    run.path.mkdir()
+    spoil = "import torch\ntorch.spoilt = True"
+    for name, lines in {
+        "a": spoil,
+        "b": "import torch\nif hasattr(torch, 'spoilt'): raise RuntimeError('spoilt')",
+        "c": f"{spoil}\n{failure}",
+        "d": "import torch\nif hasattr(torch, 'spoilt'): raise RuntimeError('spoilt')",
+    }.items():
+        shutil.copytree(compiled.folder, run.path / name)
+        with (run.path / name / "output_code.py").open("a") as code:
+            code.write(f"\n{lines}\n")
+    graphs = prove(run.path, None).graphs
+    assert graphs["c"] == {"error": said}
+    assert graphs["a"]["launches"]
+    assert graphs["a"] == graphs["b"] == graphs["d"], graphs
 
 
 def node(name: str, target: str, *args: Any) -> dict[str, Any]:

@@ -158,8 +158,8 @@ def _script_of(directory: Path) -> Path | None:
 def _prove_each(
     folders: Mapping[str, Path], maps: Mapping[str, Any], script: Path | None
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Judges graphs in one process, which loads PyTorch, and the script, once. Generated code that crashes takes only itself along: what
-    comes after it has another process, and so has it itself where others had run before it, which may have been to blame.
+    """Judges graphs in one process, which loads PyTorch, and the script, once. Generated code that crashes or fails takes only itself along:
+    what comes after it has another process, and so has it itself where others had run before it, which may have been to blame.
     """
     left = list(folders)
     while left:

@@ -392,12 +392,21 @@ def _join_archive(
     facts["torchscript"] = {
         "method": script.method,
         **executor,
-        "operators": {"ran": joined.ran, "joined": joined.joined, "left": dict(joined.left)},
+        "operators": {
+            "ran": joined.ran,
+            "joined": joined.joined,
+            "left": dict(joined.left),
+            "gave_up": joined.gave_up,
+        },
     }
     # The report shows it: what ran is not what the graph alone says.
     facts["differs"] = executor_text(executor)
     progress(facts["differs"])
     progress(f"the node of {joined.joined} of {counted(joined.ran, 'operator')} is certain")
+    if joined.gave_up:
+        progress(
+            "which node each of the others is would take too long to find out: the ways through the branches are many"
+        )
 
 
 def _time(script: ModelScript, program: Program, options: ProfileOptions) -> Timing:

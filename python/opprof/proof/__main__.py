@@ -1,7 +1,8 @@
 """Judges compiled graphs in a process of its own: `python -m opprof.proof GRAPHS PARENT [SCRIPT]` prints verdicts, a line of JSON for each.
 
 GRAPHS is a file with a line of JSON for each graph: its `code`, its `graph`, and the map of its `launches`. The process ends with
-PARENT, which began it. The script is run, once, where a graph has operators that PyTorch does not define. Needs PyTorch.
+PARENT, which began it, and with the first graph that fails, without a verdict on it where others ran before. The script is run, once,
+where a graph has operators that PyTorch does not define. Needs PyTorch.
 """
 
 import contextlib
@@ -42,7 +43,7 @@ class _Script:
                 self._failure = error
             unknown = unknown_operators(document)
         if unknown and self._failure:
-            raise self._failure
+            raise OpprofError(f"{type(self._failure).__name__}: {self._failure}")
         if unknown:
             run = f", and running {self.path} defines none of that name" if self.path else ""
             raise OpprofError(f"{unknown[0]} is no operator of PyTorch's own{run}")
@@ -74,15 +75,21 @@ def _judge(asked: dict[str, Any], script: _Script) -> dict[str, Any]:
     try:
         script.define_operators(graph)
         runs = observe_all(code, graph)
-    except (Exception, SystemExit) as error:
-        # A kernel that fails, a graph that can't be run: nothing is proven, and that is the answer.
-        what = str(error) if isinstance(error, OpprofError) else f"{type(error).__name__}: {error}"
-        return {"error": what.splitlines()[0] if what else type(error).__name__}
+    except OpprofError as error:
+        if error.__cause__ is not None:
+            raise
+        # A graph that can't be run: nothing is proven, and that is the answer.
+        return _failed(error)
     verdicts = judge(asked["launches"], runs)
     return {
         "launches": [verdict.to_json() for verdict in verdicts],
         "confidence": confidence_shares(verdicts),
     }
+
+
+def _failed(error: BaseException) -> dict[str, Any]:
+    what = str(error) if isinstance(error, OpprofError) else f"{type(error).__name__}: {error}"
+    return {"error": what.splitlines()[0] if what else type(error).__name__}
 
 
 def main() -> int:
@@ -91,10 +98,21 @@ def main() -> int:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     # PyTorch takes seconds to load, in which the command may be killed too.
     end_with(int(sys.argv[2]))
+    # Where there is none, no graph has failed.
+    import torch  # noqa: F401
+
     script = _Script(Path(sys.argv[3]) if len(sys.argv) > 3 else None)
     with open(sys.argv[1], encoding="utf-8") as graphs:
-        for line in graphs:
-            print(json.dumps(_judge(json.loads(line), script)), file=answers, flush=True)
+        for number, line in enumerate(graphs):
+            try:
+                answer = _judge(json.loads(line), script)
+            except (Exception, SystemExit) as error:
+                # All that uses a GPU fails once a kernel did: nothing is judged after a failure, and none is held against a graph that
+                # had others before it.
+                if number == 0:
+                    print(json.dumps(_failed(error)), file=answers, flush=True)
+                break
+            print(json.dumps(answer), file=answers, flush=True)
     return 0
 
 

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from opprof.files import replacing
 
@@ -23,9 +23,12 @@ Place = tuple[str, int]
 Key = tuple[tuple[Place, ...], str]
 
 _FRAME = re.compile(r"^(.*)\((\d+)\): [^()]*$")
-#: What TorchScript's executor makes of an operator, from a function of its own (`decompose_ops.cpp`), all whose lines are of a file without a name.
+#: What TorchScript's executor makes of an operator, from a function of its own (`decompose_ops.cpp`), whose one line is in a file without a name,
+#: which holds others that take operators apart.
 _TAKEN_APART = {"aten.addmm.default": ("aten::mm", "aten::add")}
-_WITHOUT_A_FILE = "<string>"
+_TAKEN_APART_AT = (("<string>", 3),)
+#: How many places are looked at, before what is not settled is left: seconds.
+MOST_WORK = 10_000_000
 _CONVOLUTION = re.compile(r"^aten::conv(_transpose)?[123]d$")
 
 
@@ -37,6 +40,19 @@ class JoinedOperators:
     joined: int = 0
     #: Names of those that are not joined, and how many there are.
     left: Counter[str] = field(default_factory=Counter)
+    #: Whether some are, as it would have taken too long to find out.
+    gave_up: bool = False
+
+
+class _TooMuchWork(Exception):
+    """The ways through a graph are too many to follow."""
+
+
+class _Within(NamedTuple):
+    """What a node lies in: a block, and of those around it one of a branch or loop without results."""
+
+    is_block: bool = False
+    has_no_results: bool = False
 
 
 class Flow:
@@ -49,29 +65,37 @@ class Flow:
         #: The node of each place, or that of the block that begins or ends there.
         self.names: list[str] = []
         self.is_in_block: list[bool] = []
+        #: Whether what runs there may name only some of the calls.
+        self._may_be_cut: list[bool] = []
         self._next: list[list[int]] = []
+        self._previous: list[list[int]] = []
+        self._work = 0
+        self.gave_up = False
         #: By line and name: the calls that led there, and the place.
         self._by_line: dict[tuple[Place, str], list[tuple[tuple[Place, ...], int]]] = defaultdict(
             list
         )
         self._parts: dict[str, list[int]] = defaultdict(list)
-        self._stacks = document["stacks"]
+        self._stacks, self._types = document["stacks"], document["types"]
         graph = document["graphs"][0]
         # Another step follows the last.
-        start = self._add("", is_in_block=False)
-        self._link(self._visit(graph, [start], is_in_block=False), start)
+        start = self._add("", _Within())
+        self._link(self._visit(graph, [start], _Within()), start)
 
     def find(self, key: Key) -> list[int]:
         """The places of a key, in the order of the graph.
 
         LibTorch's inliner does not say which call brought a branch without results, such as one that writes in place, or what stands
-        in it: of the calls that led there, an operator may name some.
+        in it: of the calls that led there, an operator may name some. Elsewhere it names all of them.
         """
         stack, name = key
+        there = self._by_line.get((stack[-1], name), ())
+        is_whole = any(calls == stack for calls, _ in there)
         return [
             place
-            for calls, place in self._by_line.get((stack[-1], name), ())
-            if _is_in_order(stack, calls)
+            for calls, place in there
+            if calls == stack
+            or (_is_in_order(stack, calls) and (not is_whole or self._may_be_cut[place]))
         ]
 
     def find_parts(self, operator: str, whole: set[int]) -> list[int]:
@@ -88,73 +112,90 @@ class Flow:
         numbers = [number for number, places in enumerate(possible) if places]
         while any(len(possible[n]) > 1 for n in numbers):
             certain = {min(possible[n]) for n in numbers if len(possible[n]) == 1}
-            after = {place: self._reach(place, certain) for n in numbers for place in possible[n]}
-            ahead: list[frozenset[int]] = []
-            for n in numbers:
-                before = ahead[-1] if ahead else frozenset()
-                ahead.append(
-                    frozenset(
-                        place
-                        for place in possible[n]
-                        if not ahead or any(after[one] >> place & 1 for one in before)
-                    )
-                )
-            if not ahead[-1]:
+            try:
+                there = self._follow([possible[n] for n in numbers], self._next, certain)
+                if not there[-1]:
+                    break
+                both = self._follow(there[::-1], self._previous, certain)[::-1]
+            except _TooMuchWork:
+                self.gave_up = True
                 break
             narrowed = list(possible)
-            later: frozenset[int] = frozenset()
-            for n, places in zip(reversed(numbers), reversed(ahead), strict=True):
-                later = frozenset(
-                    place
-                    for place in places
-                    if not later or any(after[place] >> one & 1 for one in later)
-                )
-                narrowed[n] = later
+            for n, places in zip(numbers, both, strict=True):
+                narrowed[n] = places
             if narrowed == possible:
                 break
             possible = narrowed
         return possible
 
-    def _reach(self, place: int, certain: set[int]) -> int:
-        """Where the next operator may be, a bit for each place."""
-        found = 0
-        waiting = list(self._next[place])
-        while waiting:
-            one = waiting.pop()
-            if not found >> one & 1:
-                found |= 1 << one
-                if one not in certain:
-                    waiting.extend(self._next[one])
+    def _follow(
+        self, possible: list[frozenset[int]], links: list[list[int]], certain: set[int]
+    ) -> list[frozenset[int]]:
+        """Of the places of each operator, those that can be reached from those of the one before."""
+        # Steps and layers begin at the same places again and again.
+        reached: dict[frozenset[int], frozenset[int]] = {}
+        found = possible[:1]
+        for places in possible[1:]:
+            before = found[-1]
+            if before not in reached:
+                reached[before] = self._reach(before, links, certain)
+            self._spend(len(places))
+            found.append(places & reached[before])
         return found
 
-    def _add(self, name: str, is_in_block: bool) -> int:
+    def _reach(
+        self, places: frozenset[int], links: list[list[int]], certain: set[int]
+    ) -> frozenset[int]:
+        """Where the next operator may be."""
+        found: set[int] = set()
+        waiting = [one for place in places for one in links[place]]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                if one not in certain:
+                    waiting.extend(links[one])
+        self._spend(len(places) + len(found))
+        return frozenset(found)
+
+    def _spend(self, work: int) -> None:
+        self._work += work
+        if self._work > MOST_WORK:
+            raise _TooMuchWork
+
+    def _add(self, name: str, within: _Within) -> int:
         self.names.append(name)
-        self.is_in_block.append(is_in_block)
+        self.is_in_block.append(within.is_block)
+        self._may_be_cut.append(within.has_no_results)
         self._next.append([])
+        self._previous.append([])
         return len(self.names) - 1
 
     def _link(self, ends: list[int], place: int) -> None:
         for end in ends:
             self._next[end].append(place)
+            self._previous[place].append(end)
 
-    def _visit(self, block: dict[str, Any], ends: list[int], is_in_block: bool) -> list[int]:
+    def _visit(self, block: dict[str, Any], ends: list[int], within: _Within) -> list[int]:
         """Goes on from where the code before the block ends, and gives where that of the block does."""
         for node in block["nodes"]:
-            place = self._add(node["name"], is_in_block)
+            place = self._add(node["name"], within)
             self._link(ends, place)
             ends = [place]
             blocks = node.get("blocks", ())
             is_loop = node["target"] == "prim.Loop"
             if blocks:
-                ends = [one for b in blocks for one in self._visit(b, [place], is_in_block=True)]
+                has_none = "type" not in node or self._types[node["type"]] == "none"
+                inside = _Within(True, within.has_no_results or has_none)
+                ends = [one for b in blocks for one in self._visit(b, [place], inside)]
             else:
-                ends = self._record(node, place, is_in_block)
+                ends = self._record(node, place, within)
             if is_loop:
                 self._link(ends, place)
                 ends = [place]
         return ends
 
-    def _record(self, node: dict[str, Any], place: int, is_in_block: bool) -> list[int]:
+    def _record(self, node: dict[str, Any], place: int, within: _Within) -> list[int]:
         """Notes what runs as the node, and gives where it ends."""
         parts = node["target"].split(".")
         if node["op"] != "call_function" or len(parts) != 3 or "stack" not in node:
@@ -168,7 +209,7 @@ class Flow:
             self._by_line[calls[-1], name].append((calls, place))
         for number, part in enumerate(_TAKEN_APART.get(node["target"], ())):
             if number > 0:
-                before, place = place, self._add(node["name"], is_in_block)
+                before, place = place, self._add(node["name"], within)
                 self._link([before], place)
             self._parts[part].append(place)
         return [place]
@@ -192,6 +233,7 @@ def join_operators(trace: Path, document: dict[str, Any], steps: int) -> JoinedO
     }
     result = JoinedOperators(len(ran), len(node_of))
     result.left.update(key[1] for event, key in ran if id(event) not in node_of)
+    result.gave_up = flow.gave_up
     ranges = {
         id(event): {
             **{name: event[name] for name in ("ph", "pid", "tid", "ts", "dur")},
@@ -223,20 +265,32 @@ def _nodes_that_ran(
     possible: list[frozenset[int]] = [frozenset()] * len(ran)
     for key, numbers in by_key.items():
         found = flow.find(key)
+        same = frozenset(found)
         for number in numbers:
-            possible[number] = frozenset(found)
+            possible[number] = same
         # Outside of blocks a node runs once a step. Fewer than all means that TorchScript's passes merged some.
         if len(numbers) == steps * len(found) and not any(flow.is_in_block[one] for one in found):
             for turn, number in enumerate(numbers):
                 possible[number] = frozenset([found[turn % len(found)]])
-    whole = {one for places in possible for one in places}
-    for key, numbers in by_key.items():
-        for number in numbers if [file for file, _ in key[0]] == [_WITHOUT_A_FILE] else ():
-            possible[number] = frozenset(flow.find_parts(key[1], whole))
     # What forks run in parallel has no one order.
-    if len({(event["pid"], event["tid"]) for event, _ in ran}) == 1:
+    has_one_order = len({(event["pid"], event["tid"]) for event, _ in ran}) == 1
+    if has_one_order:
+        whole = {one for places in possible for one in places}
+        for (stack, name), numbers in by_key.items():
+            if stack == _TAKEN_APART_AT:
+                same = frozenset(flow.find_parts(name, whole))
+                for number in numbers:
+                    possible[number] = same
         possible = flow.narrow(possible)
-    return [flow.names[min(places)] if len(places) == 1 else None for places in possible]
+    found_at = Counter(min(places) for places in possible if len(places) == 1)
+    # Then something else ran there too.
+    too_often = {
+        place for place, count in found_at.items() if count > steps and not flow.is_in_block[place]
+    }
+    return [
+        flow.names[min(places)] if len(places) == 1 and not places & too_often else None
+        for places in possible
+    ]
 
 
 def _is_in_order(some: tuple[Place, ...], calls: tuple[Place, ...]) -> bool:
