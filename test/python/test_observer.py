@@ -257,7 +257,9 @@ def test_operators_in_functions_of_the_programs_have_sizes_and_lines(tmp_path: P
     }
     # The step that compiles for another size is a step like the others, and pays for it.
     assert profile["steps"][5]["phase"] == "steady"
-    assert named(profile)["recompilation"] == f"{program}:15"
+    found = [f["evidence"] for f in profile["findings"] if f["id"] == "recompilation"]
+    # The backward pass is compiled when it is first run, which may be worth a finding too.
+    assert f"{program}:15" in {evidence["source"] for evidence in found}
 
 
 def test_what_lies_where_another_one_did_is_not_taken_for_it(tmp_path: Path) -> None:
