@@ -9,7 +9,7 @@ import torch
 from torch import fx
 from torch.nn import functional
 
-from opprof.backend.emit import MODULES, assembled, emit, read_source
+from opprof.backend.emit import MODULES, assembled, emit, read_source, same_program
 from opprof.backend.emitted.graphs import trace_to_aten
 from opprof.backend.emitted.precision import cast_graph, exact_nodes, why_not_cast
 from opprof.backend.emitted.prologue import split_prologue
@@ -79,6 +79,20 @@ def test_an_emitted_file_is_those_sources_and_nothing_else(tmp_path: Path) -> No
             ]
             assert name == "status" and defined(between) == expected
     assert not ast.parse(rest).body
+
+
+def test_files_of_one_program_are_told_from_those_of_another(tmp_path: Path) -> None:
+    first, _ = emit([], tmp_path / "first.py")
+    second, _ = emit([], tmp_path / "second.py", model="../a.py", device="cuda")
+    assert first.read_text() != second.read_text() and same_program(first, second)
+    lines = second.read_text().splitlines()
+    places = [i for i, line in enumerate(lines) if line and not line.startswith((" ", "#", '"'))]
+    ours = {"BACKEND_NAME", "MODEL_SCRIPT", "MODEL_DEVICE"}
+    for place in places[:: max(1, len(places) // 40)]:
+        if place < lines.index('"""') or lines[place].split(" = ")[0] in ours:
+            continue
+        second.write_text("\n".join([*lines[:place], f"{lines[place]}  #", *lines[place + 1 :]]))
+        assert not same_program(first, second), lines[place]
 
 
 def test_no_name_stands_for_two_things() -> None:

@@ -22,13 +22,13 @@ import pytest
 import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
+from torch.utils._pytree import tree_map
 
 from opprof import progress
 from opprof.backend.checks import (
     Measurement,
     Subject,
     Verdict,
-    check_backend,
     load_backend,
     relative_error,
 )
@@ -36,7 +36,7 @@ from opprof.backend.emit import BACKEND_TITLE, emit
 from opprof.backend.rewrites import Decline, Rewrites, Script
 from opprof.commands import optimize as optimize_command
 from opprof.commands.cli import main
-from opprof.commands.optimize import OptimizeOptions, _Result, report
+from opprof.commands.optimize import OptimizeOptions, _prove, _Result, report
 from opprof.commands.profile import ProfileOptions, profile_script
 from opprof.commands.recommend import recommend, rewrites_text, unseen_by_rules
 from opprof.errors import OpprofError
@@ -137,7 +137,7 @@ class Table(Workshop):
         if set(self.fails) & set(names):
             verdict.add("strategy", False, "left out")
         ns = self.times(frozenset(names))
-        return Built(tuple(scripts), verdict, lambda: ns, 1.0)
+        return Built(tuple(scripts), verdict, lambda: ns, 1.0, Path())
 
     def is_built(self, scripts: Sequence[Script]) -> bool:
         return False
@@ -1030,7 +1030,7 @@ def test_compiling_ahead_runs_no_compiled_program(
     assert list((tmp_path / "cache" / "fxgraph").iterdir())
 
 
-def test_what_was_compiled_ahead_is_compiled_neither_to_be_tried_nor_to_be_proven(
+def test_what_was_compiled_ahead_is_not_compiled_to_be_tried_and_what_was_tried_not_to_be_proven(
     subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
@@ -1047,19 +1047,61 @@ def test_what_was_compiled_ahead_is_compiled_neither_to_be_tried_nor_to_be_prove
     counters.clear()
     built = workshop.build(scripts)
     assert built.failure is None and built.program is not None
-    result = _Result(RunFolder(tmp_path / "after"), store)
-    target = tmp_path / "proven.py"
-    emit(scripts, target)
-    with result:
-        with result.watched():
-            verdict, _ = check_backend(target, subject, error_budget=1e-3)
-        assert verdict.passed
-        assert counters["inductor"]["fxgraph_cache_hit"] >= 2
-        assert counters["inductor"]["fxgraph_cache_miss"] == 0
+    assert counters["inductor"]["fxgraph_cache_hit"] >= 1
+    assert counters["inductor"]["fxgraph_cache_miss"] == 0
+    counters.clear()
+    outcome = Outcome("proven", [], [], [], kept=scripts)
+    with _Result(RunFolder(tmp_path / "after"), store) as result:
+        program = _prove(subject, outcome, built, tmp_path / "proven.py", result, OptimizeOptions())
+        assert program is built.program and result.program is program
+        assert not counters["inductor"]
+        (entrant,) = outcome.entrants
+        assert entrant.allowed and entrant.error == built.verdict.error
+        assert [line.split()[1] for line in outcome.checks][:4] == [
+            "syntax",
+            "import",
+            "registration",
+            "program",
+        ]
         assert result.compiled
         for name in result.compiled:
             folder = result.folder.scratch / name
             assert (folder / OUTPUT_CODE).is_file() and (folder / POST_GRAD).is_file()
+
+
+def test_another_text_than_was_tried_is_compiled_and_checked_itself(
+    subject: Subject, tmp_path: Path
+) -> None:
+    (tmp_path / "candidates").mkdir()
+    workshop = Workshop(subject, tmp_path / "candidates", 1e-3)
+    built = workshop.build([region(tmp_path, 1, "prologue", "prologue")])
+    outcome = Outcome("other", [], [], [], kept=[])
+    with _Result(RunFolder(tmp_path / "after"), None) as result:
+        program = _prove(subject, outcome, built, tmp_path / "other.py", result, OptimizeOptions())
+    assert program is not None and program is not built.program
+    assert not any(line.split()[1] == "program" for line in outcome.checks)
+
+
+def test_a_program_that_errs_after_it_was_tried_is_not_proven(
+    subject: Subject, tmp_path: Path
+) -> None:
+    (tmp_path / "candidates").mkdir()
+    workshop = Workshop(subject, tmp_path / "candidates", 1e-3)
+    scripts = [region(tmp_path, 1, "prologue", "prologue")]
+    built = workshop.build(scripts)
+    right = built.program
+    assert right is not None
+    built.program = lambda *inputs, **named: tree_map(
+        lambda leaf: leaf + 1, right(*inputs, **named)
+    )
+    outcome = Outcome("errs", [], [], [], kept=scripts)
+    with _Result(RunFolder(tmp_path / "after"), None) as result:
+        assert (
+            _prove(subject, outcome, built, tmp_path / "errs.py", result, OptimizeOptions()) is None
+        )
+    (entrant,) = outcome.entrants
+    assert not entrant.allowed
+    assert any("FAILED  equality" in line for line in outcome.checks)
 
 
 def test_what_a_search_needs_in_any_case_is_there_before_the_profile(

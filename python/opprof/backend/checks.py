@@ -541,29 +541,11 @@ def check_backend(
 ) -> tuple[Verdict, Callable[..., Any] | None]:
     """All checks but speed; also returns the program, where there is one."""
     verdict = Verdict()
-    try:
-        ast.parse(file.read_text(encoding="utf-8"), str(file))
-    except (OSError, SyntaxError, ValueError) as error:
-        verdict.add("syntax", False, f"{error}")
-        return verdict, None
-    verdict.add("syntax", True, "parses")
-    try:
-        backend = load_backend(file)
-    except Exception as error:
-        verdict.add("import", False, f"{type(error).__name__}: {error}")
-        return verdict, None
-    name = getattr(backend, "BACKEND_NAME", None)
-    if not isinstance(name, str):
-        verdict.add("import", False, "is no backend: sets no BACKEND_NAME, as `opprof emit` does")
-        return verdict, None
-    verdict.add("import", True, "imports")
-    registered = name in torch._dynamo.list_backends(exclude_tags=())
-    if not verdict.add(
-        "registration", registered, f'backend="{name}"' if registered else f"{name} is not known"
-    ):
+    backend = _load_checked(verdict, file)
+    if backend is None:
         return verdict, None
     graphs: list[Any] = []
-    function = torch._dynamo.lookup_backend(name)
+    function = torch._dynamo.lookup_backend(backend.BACKEND_NAME)
 
     def observed(module: Any, inputs: Any) -> Any:
         graphs.append(module)
@@ -606,6 +588,54 @@ def check_backend(
     return verdict, program
 
 
+def check_written(
+    file: Path, candidate: Verdict, program: Program, subject: Subject, *, error_budget: float
+) -> Verdict:
+    """The checks of a file that says what a candidate's says but for its names: it is loaded, and the candidate's program, which would
+    only be compiled again from the same text, is compared with the references once more. What else was checked is the candidate's.
+    """
+    verdict = Verdict(missing=candidate.missing, left_out=candidate.left_out)
+    if _load_checked(verdict, file) is None:
+        return verdict
+    verdict.add(
+        "program", True, "as the search compiled and checked it, of the same text but for names"
+    )
+    for check in candidate.checks:
+        if check.name == _EQUALITY:
+            _check_equality(verdict, subject, program, error_budget)
+        elif check.name not in _OF_THE_FILE:
+            verdict.checks.append(check)
+    return verdict
+
+
+# What is asked of a file before its program runs, and of what its program gives.
+_SYNTAX, _IMPORT, _REGISTRATION, _EQUALITY = "syntax", "import", "registration", "equality"
+_OF_THE_FILE = (_SYNTAX, _IMPORT, _REGISTRATION)
+
+
+def _load_checked(verdict: Verdict, file: Path) -> ModuleType | None:
+    """The backend, where it is one."""
+    try:
+        ast.parse(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, SyntaxError, ValueError) as error:
+        verdict.add(_SYNTAX, False, f"{error}")
+        return None
+    verdict.add(_SYNTAX, True, "parses")
+    try:
+        backend = load_backend(file)
+    except Exception as error:
+        verdict.add(_IMPORT, False, f"{type(error).__name__}: {error}")
+        return None
+    name = getattr(backend, "BACKEND_NAME", None)
+    if not isinstance(name, str):
+        verdict.add(_IMPORT, False, "is no backend: sets no BACKEND_NAME, as `opprof emit` does")
+        return None
+    verdict.add(_IMPORT, True, "imports")
+    registered = name in torch._dynamo.list_backends(exclude_tags=())
+    text = f'backend="{name}"' if registered else f"{name} is not known"
+    return backend if verdict.add(_REGISTRATION, registered, text) else None
+
+
 def _nearest(rewrite: str, graphs: Sequence[Any]) -> str:
     """What one of the graphs has in the place of a rewrite's pattern; empty where none says so, as files of earlier versions."""
     reasons = [getattr(graph, "missed", {}).get(rewrite) or "" for graph in graphs]
@@ -646,23 +676,23 @@ def _check_equality(
     try:
         verdict.error = subject.error_of(program)
     except Exception as error:
-        verdict.add("equality", False, f"{type(error).__name__}: {error}")
+        verdict.add(_EQUALITY, False, f"{type(error).__name__}: {error}")
         return
     seeds = f"{len(SEEDS)} seeds"
     if subject.why_unprovable is not None:
-        verdict.add("equality", False, f"{subject.why_unprovable}: {subject.unprovable_remedy}")
+        verdict.add(_EQUALITY, False, f"{subject.why_unprovable}: {subject.unprovable_remedy}")
     elif math.isnan(verdict.error):
         verdict.add(
-            "equality", False, "an output holds values that are no numbers, or has another shape"
+            _EQUALITY, False, "an output holds values that are no numbers, or has another shape"
         )
     elif error_budget == 0:
         same = subject.same_bits(program)
-        verdict.add("equality", same, f"bits {'as' if same else 'not those'} of Inductor, {seeds}")
+        verdict.add(_EQUALITY, same, f"bits {'as' if same else 'not those'} of Inductor, {seeds}")
     else:
         # Written so that a NaN cannot pass.
         within = verdict.error <= error_budget
         verdict.add(
-            "equality",
+            _EQUALITY,
             within,
             f"relative error {verdict.error:.1e}, budget {error_budget:.0e}, {seeds}",
         )

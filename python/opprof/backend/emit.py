@@ -164,6 +164,21 @@ def emit(
     return [output, beside]
 
 
+# What an emitted file is called, and is for: the program that it makes is the same.
+_NAMES = ("BACKEND_NAME", "MODEL_SCRIPT", "MODEL_DEVICE")
+
+
+def same_program(first: Path, second: Path) -> bool:
+    """Whether two emitted files differ in nothing but their heads, and the names of backend, model and device."""
+    return _without_names(first) == _without_names(second)
+
+
+def _without_names(file: Path) -> list[str]:
+    text = file.read_text(encoding="utf-8")
+    head = ast.parse(text).body[0].end_lineno or 0
+    return [line for line in text.splitlines()[head:] if line.split(" = ")[0] not in _NAMES]
+
+
 def unique_names(scripts: Sequence[Script]) -> list[str]:
     """What the rewrites of scripts are called in a backend of all of them."""
     used: list[str] = []

@@ -24,8 +24,9 @@ from opprof.backend.checks import (
     Subject,
     check_backend,
     check_script,
+    check_written,
 )
-from opprof.backend.emit import BACKEND_TITLE, TEST_TITLE, emit, test_file
+from opprof.backend.emit import BACKEND_TITLE, TEST_TITLE, emit, same_program, test_file
 from opprof.backend.rewrites import Script
 from opprof.backend.training import subject_of
 from opprof.chain import attribute, import_graph
@@ -47,6 +48,7 @@ from opprof.recording.torch_profiler import trace_steps
 from opprof.run_folder import POST_GRAD, RunFolder, write_run
 from opprof.search.ahead import Ahead, worker_count
 from opprof.search.baselines import EAGER, INDUCTOR, Baseline, recipes
+from opprof.search.candidates import Built
 from opprof.search.clock import Clock
 from opprof.search.explore import AS_COMPILED, Explored, Found, Search, SearchOptions, prepare_early
 from opprof.search.measure import Timing, measure_all
@@ -60,9 +62,9 @@ from opprof.units import counted, microseconds, milliseconds
 
 # A machine with so many has some that a profile leaves idle.
 _IDLE_CORES = 8
-# Of the time of the first profile: what a proof and a profile take that compile, and that find everything compiled (0.5 to 0.6 for GPT-2,
-# BERT, a Llama and Whisper on an H100).
-_AGAIN, _FROM_CACHE = 0.8, 0.6
+# Of the time of the first profile: what a profile of the result takes that compiles, and one that finds everything compiled. The proof
+# compiles nothing.
+_AGAIN, _FROM_CACHE = 0.6, 0.2
 # What of that is kept until there is something to prove: a box that is late is of more use than one with nothing in it.
 _BEFORE_ANY = 0.5
 # Classes of nodes that the report names.
@@ -453,6 +455,12 @@ class _Result:
         with contextlib.suppress(OSError):
             self.folder.path.rmdir()
 
+    def take(self, graphs: Sequence[Path]) -> None:
+        """Takes folders of graphs that were compiled before, with their code."""
+        for graph in graphs:
+            shutil.copytree(graph, self.folder.scratch / graph.name)
+            self.compiled.append(graph.name)
+
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """The block, with the graphs and the code of what is compiled in it kept in the folder's scratch."""
@@ -516,7 +524,7 @@ def _finish(
     }
     if found.kept:
         with clock.phase("proof"):
-            program = _prove(subject, outcome, target, result, options)
+            program = _prove(subject, outcome, found.built, target, result, options)
         if program is not None:
             programs[OPTIMIZED] = program
     with clock.phase("last measurement"):
@@ -542,20 +550,32 @@ def _entrant(baseline: Baseline) -> Entrant:
 def _prove(
     subject: Subject,
     outcome: Outcome,
+    built: Built | None,
     target: Path,
     result: _Result,
     options: OptimizeOptions,
-) -> Any:
-    """The program of the backend as it was written, where it passes every check."""
+) -> Program | None:
+    """The program of the backend as it was written, where it passes every check. What the search compiled and checked of the same text is
+    not compiled again.
+    """
     model = os.path.relpath(subject.script.path.resolve(), target.parent.resolve())
     emit(outcome.kept, target, model=model, device=options.device)
     progress("  proving the backend as it was written")
-    with contextlib.ExitStack() as stack:
-        # Then it need not be compiled again for its profile.
-        if result.store is not None:
-            stack.enter_context(result.watched())
-        verdict, program = check_backend(target, subject, error_budget=options.error_budget)
-        result.program = program if result.store is not None else None
+    program = None if built is None else built.program
+    if built is not None and program is not None and same_program(target, built.file):
+        verdict = check_written(
+            target, built.verdict, program, subject, error_budget=options.error_budget
+        )
+        if built.graphs is not None:
+            result.take(built.graphs)
+            result.program = program
+    else:
+        with contextlib.ExitStack() as stack:
+            # Then it need not be compiled again for its profile.
+            if result.store is not None:
+                stack.enter_context(result.watched())
+            verdict, program = check_backend(target, subject, error_budget=options.error_budget)
+            result.program = program if result.store is not None else None
     outcome.checks = verdict.lines()
     lines = (f"import {target.stem}", f"model = {target.stem}.optimize(model)")
     entrant = Entrant(OPTIMIZED, lines, verdict.error, verdict.passed)

@@ -29,6 +29,9 @@ class Built:
     program: Program | None
     # What compiling and checking it took.
     seconds: float
+    # Its backend, and where graphs are kept the folders of those that it compiled, in their order.
+    file: Path
+    graphs: tuple[Path, ...] | None = None
 
     @property
     def failure(self) -> str | None:
@@ -76,14 +79,14 @@ class Workshop:
         key = tuple(script.path for script in scripts)
         if key not in self._built:
             start = time.monotonic()
-            with self._watched():
-                verdict, program = check_backend(
-                    self.file(scripts), self.subject, error_budget=self.error_budget
-                )
+            file = self.file(scripts)
+            with self._watched() as graphs:
+                verdict, program = check_backend(file, self.subject, error_budget=self.error_budget)
             seconds = time.monotonic() - start
             self.longest_seconds = max(self.longest_seconds, seconds)
             self._refuse_without_effect(verdict, scripts)
-            self._built[key] = Built(tuple(scripts), verdict, program, seconds)
+            kept = None if graphs is None else tuple(graphs)
+            self._built[key] = Built(tuple(scripts), verdict, program, seconds, file, kept)
         return self._built[key]
 
     def _refuse_without_effect(self, verdict: Verdict, scripts: Sequence[Script]) -> None:
@@ -97,15 +100,15 @@ class Workshop:
                 verdict.add("strategy", False, f"{script.title}: {'; '.join(reasons)}")
 
     @contextlib.contextmanager
-    def _watched(self) -> Iterator[None]:
+    def _watched(self) -> Iterator[list[Path] | None]:
+        """The folders of the graphs that are compiled in the block, below the workshop's; None where none are kept."""
         if self.store is None:
-            yield
+            yield None
             return
-        with (
-            tempfile.TemporaryDirectory(prefix="opprof-") as folder,
-            self.store.watching(Path(folder)),
-        ):
-            yield
+        folder = Path(tempfile.mkdtemp(prefix="graphs-", dir=self.folder))
+        graphs: list[Path] = []
+        with self.store.watching(folder, lambda _, graph: graphs.append(graph)):
+            yield graphs
 
     def is_built(self, scripts: Sequence[Script]) -> bool:
         return tuple(script.path for script in scripts) in self._built

@@ -80,6 +80,8 @@ class Found:
     """What the search ends with, before it is written and measured against all recipes."""
 
     kept: list[Script] = field(default_factory=list)
+    # That, as it was compiled and checked; None where nothing is kept.
+    built: Built | None = None
     trials: list[Trial] = field(default_factory=list)
     ablations: list[Ablation] = field(default_factory=list)
     baselines: list[Baseline] = field(default_factory=list)
@@ -181,6 +183,8 @@ class Search:
                     self._add_baseline(way)
         # What comes next is timed to the end.
         self.ahead.end()
+        if found.kept:
+            found.built = self.workshop.build(found.kept)
         names = [way.name for way in ways]
         found.baselines.sort(key=lambda baseline: names.index(baseline.recipe.name))
         return found
