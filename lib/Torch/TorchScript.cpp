@@ -422,7 +422,10 @@ std::vector<int> opprof::torchscript::readContained(
     throw InputError("no memory could be shared with the process that reads "
                      "it: " +
                      std::string(std::strerror(errno)));
-  auto unmap = [](Flag *flag) { munmap(flag, sizeof *flag); };
+  auto unmap = [&request](Flag *flag) {
+    request.isExploring = nullptr;
+    munmap(flag, sizeof *flag);
+  };
   std::unique_ptr<Flag, decltype(unmap)> isExploring(new (shared) Flag(false),
                                                      unmap);
   request.isExploring = isExploring.get();
