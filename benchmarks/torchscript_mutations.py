@@ -6,6 +6,8 @@
 A change is of bytes anywhere in the file, of a field of the zip's own headers, of its length, or of the content of one of its files: of code, by bytes or by
 words and lines, and of pickles, by bytes or by operations, with the checksums made right again, so that LibTorch gets to see it. Each way to end is counted: a graph; a refusal before LibTorch; an error of LibTorch's, its crash, or a limit,
 all contained and reported. Where the reader itself ends, that is a fault: it is printed, kept in DIR, and makes the exit status 1.
+
+An archive that is followed by what its method is called with (`model.pt:2x16xi64,3`, as for torchscript_import.py) is run on that, changed as it is.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
+
+from torchscript_import import texts_of
 
 WORDS = [
     b"torch.",
@@ -199,9 +203,9 @@ class Reader:
             errors="replace",
         )
 
-    def read(self, archive: Path) -> str:
+    def read(self, archive: Path, inputs: list[str]) -> str:
         """The exit status of opprof-torchscript for it, and what it says; empty where the process ended."""
-        self._process.stdin.write(f"{archive}\n")
+        self._process.stdin.write("\t".join((str(archive), *inputs)) + "\n")
         self._process.stdin.flush()
         answer: str = self._process.stdout.readline()
         if not answer:
@@ -213,7 +217,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("archives", nargs="+", type=Path)
+    parser.add_argument("archives", nargs="+")
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument(
         "--reader", type=Path, default=Path("build/unittests/Torch/torchscript-many-archives")
@@ -223,14 +227,18 @@ def main() -> int:
     parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
     rng = random.Random(options.seed)
-    originals = [path.read_bytes() for path in options.archives]
+    named = [entry.partition(":") for entry in options.archives]
+    originals = [
+        (Path(path).read_bytes(), texts_of(inputs) if inputs else []) for path, _, inputs in named
+    ]
     ends: collections.Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory() as folder:
         changed = Path(folder) / "model.pt"
         reader = Reader(options.reader, options.sandbox)
         for number in range(options.count):
-            changed.write_bytes(mutate(rng.choice(originals), rng))
-            said = reader.read(changed)
+            original, inputs = rng.choice(originals)
+            changed.write_bytes(mutate(original, rng))
+            said = reader.read(changed, inputs)
             end = classify(said)
             ends[end] += 1
             if (number + 1) % 500 == 0:

@@ -6,6 +6,7 @@
 
 #include "opprof/Torch/Archive.h"
 
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/jit/ir/constants.h>
 
 using namespace opprof::torchscript;

@@ -13,11 +13,15 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/version.h>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <fstream>
+#include <memory>
 
 using namespace opprof::torchscript;
 
@@ -406,6 +410,33 @@ ReadTimes opprof::torchscript::readTorchScript(const ReadRequest &request,
   } catch (const c10::Error &error) {
     throw InputError(getReason(error));
   }
+}
+
+std::vector<int> opprof::torchscript::readContained(
+    ReadRequest &request, const Limits &limits, unsigned numOutputs,
+    const std::function<void(const std::vector<int> &)> &work) {
+  using Flag = std::atomic<bool>;
+  void *shared = mmap(nullptr, sizeof(Flag), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED)
+    throw InputError("no memory could be shared with the process that reads "
+                     "it: " +
+                     std::string(std::strerror(errno)));
+  auto unmap = [&request](Flag *flag) {
+    request.isExploring = nullptr;
+    munmap(flag, sizeof *flag);
+  };
+  std::unique_ptr<Flag, decltype(unmap)> isExploring(new (shared) Flag(false),
+                                                     unmap);
+  request.isExploring = isExploring.get();
+  try {
+    return runContained(limits, numOutputs, work);
+  } catch (const InputError &) {
+    if (!*isExploring)
+      throw;
+  }
+  request.explores = false;
+  return runContained(limits, numOutputs, work);
 }
 
 /// "2.13" of "2.13.0+cpu".

@@ -8,7 +8,6 @@
 #include "opprof/Torch/TorchScript.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -248,31 +247,6 @@ static void printTimes(const ReadTimes &times) {
                times.writing);
 }
 
-/// Runs what reads the archive in a process of its own; where that ends while
-/// it explores what no run took, once more without.
-static std::vector<int>
-readContained(Options &options, unsigned numOutputs,
-              const std::function<void(const std::vector<int> &)> &work) {
-  using Flag = std::atomic<bool>;
-  void *shared = mmap(nullptr, sizeof(Flag), PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED)
-    throw InputError("no memory could be shared with the process that reads "
-                     "it: " +
-                     std::string(std::strerror(errno)));
-  Flag *isExploring = new (shared) Flag(false);
-  ReadRequest &request = options.request;
-  request.isExploring = isExploring;
-  try {
-    return runContained(options.limits, numOutputs, work);
-  } catch (const InputError &) {
-    if (!*isExploring)
-      throw;
-  }
-  request.explores = false;
-  return runContained(options.limits, numOutputs, work);
-}
-
 static void run(Options &options) {
   ReadRequest &request = options.request;
   if (access(request.path.c_str(), R_OK) != 0)
@@ -282,8 +256,8 @@ static void run(Options &options) {
   options.limits.file = request.path;
   // What the child hands back.
   enum Output { Graph, Weights, Arguments, Times, NumOutputs };
-  std::vector<int> files =
-      readContained(options, NumOutputs, [&](const std::vector<int> &to) {
+  std::vector<int> files = readContained(
+      request, options.limits, NumOutputs, [&](const std::vector<int> &to) {
         checkLibTorch();
         ReadFiles wanted;
         wanted.graph = to[Graph];

@@ -1,10 +1,10 @@
-// Reads archive after archive, named on stdin, as opprof-torchscript reads
-// one: for benchmarks/torchscript_mutations.py, which cannot wait for LibTorch
-// to be loaded thousands of times. A line of stdout for each: its exit status
-// there, and the first line of what is wrong.
+// Reads archive after archive as opprof-torchscript reads one: for
+// benchmarks/torchscript_mutations.py, which cannot wait for LibTorch to be
+// loaded thousands of times. A line of stdin names an archive and, after tabs,
+// what --input says; one of stdout is its exit status there, and the first line
+// of what is wrong.
 
 #include "opprof/Torch/Archive.h"
-#include "opprof/Torch/Containment.h"
 #include "opprof/Torch/TorchScript.h"
 
 #include <sys/stat.h>
@@ -12,15 +12,19 @@
 
 #include <cstring>
 #include <iostream>
+#include <sstream>
 
 using namespace opprof::torchscript;
 
-static void readOne(const std::string &path, const Limits &limits) {
+static void readOne(const std::string &line, const Limits &limits) {
   ReadRequest request;
-  request.path = path;
-  request.operators = checkArchive(path).operators;
+  std::istringstream words(line);
+  std::getline(words, request.path, '\t');
+  for (std::string input; std::getline(words, input, '\t');)
+    request.inputs.push_back(input);
+  request.operators = checkArchive(request.path).operators;
   std::vector<int> files =
-      runContained(limits, 1, [&](const std::vector<int> &to) {
+      readContained(request, limits, 1, [&](const std::vector<int> &to) {
         ReadFiles wanted;
         wanted.graph = to[0];
         readTorchScript(request, wanted);
@@ -37,10 +41,10 @@ int main(int argc, char **argv) {
   limits.memory = uint64_t(4) << 30;
   limits.seconds = 20;
   limits.sandbox = argc > 1 && std::strcmp(argv[1], "--sandbox") == 0;
-  std::string path;
-  while (std::getline(std::cin, path)) {
+  std::string line;
+  while (std::getline(std::cin, line)) {
     try {
-      readOne(path, limits);
+      readOne(line, limits);
       std::cout << "0" << std::endl;
     } catch (const InputError &error) {
       std::string what = printable(error.what());

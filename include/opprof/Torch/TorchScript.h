@@ -3,7 +3,10 @@
 #ifndef OPPROF_TORCH_TORCHSCRIPT_H
 #define OPPROF_TORCH_TORCHSCRIPT_H
 
+#include "opprof/Torch/Containment.h"
+
 #include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -52,6 +55,12 @@ struct ReadFiles {
 /// every value that the run reaches has its type. Runs what the archive asks
 /// LibTorch to run. Throws InputError, or what LibTorch does.
 ReadTimes readTorchScript(const ReadRequest &request, const ReadFiles &files);
+
+/// Runs `work`, which reads what is asked for, by runContained; where its
+/// process ends while it explores what no run took, once more without that.
+std::vector<int>
+readContained(ReadRequest &request, const Limits &limits, unsigned numOutputs,
+              const std::function<void(const std::vector<int> &)> &work);
 
 /// Throws InputError, which says what to do, where the LibTorch that runs is
 /// of another minor version than the one that this was built against.
