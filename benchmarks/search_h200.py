@@ -1,19 +1,23 @@
 """Optimizes models with cold caches, and prints for each the time of a step by every recipe and by opprof's program, with errors.
 
-    PATH=build/bin:$PATH PYTHONPATH=python python benchmarks/search_h200.py -o out/search [--minutes 9] [NAME …]
+    PATH=build/bin:$PATH PYTHONPATH=python python benchmarks/search_h200.py -o out/search [--minutes 9] [--gpus 2] [--beside] [NAME[:SECONDS] …]
 
-Models are the examples and those of benchmarks/models; names choose among them, or are scripts' paths. What OUT holds already is not run again, so that calls of
-limited time go on where the last one stopped. Needs a GPU to say anything; transformers and torchvision for some models.
+Models are the examples and those of benchmarks/models; names choose among them, or are scripts' paths, and have a time box of their own behind a colon. What OUT
+holds already is not run again, so that calls of limited time go on where the last one stopped. With several GPUs a search runs on each. `--beside` measures all
+recipes and the backend that was handed out once more, in another process and one interleaved run: in a time box most recipes have no room. Needs a GPU to say
+anything; transformers and torchvision for some models.
 """
 
 import argparse
 import json
 import math
 import os
+import queue
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -45,28 +49,98 @@ def script_of(name: str) -> Path:
     return folder / f"{name}.py"
 
 
-def optimize(name: str, output: Path, options: argparse.Namespace, limit: float) -> None:
-    """One run with caches of its own; its time and what it printed stay beside the results."""
-    start = time.monotonic()
+def search(name: str, box: float, gpu: int, options: argparse.Namespace, end: float) -> None:
+    """One run with caches of its own, and all recipes beside what it handed out; its time and what it printed stay beside the results."""
+    output: Path = options.output / Path(name).stem
+    output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as caches:
         environment = {
             **os.environ,
             "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
             "TRITON_CACHE_DIR": f"{caches}/triton",
         }
-        command = [sys.executable, "-m", "opprof", "optimize", str(script_of(name))]
-        command += ["-o", str(output), f"--error-budget={options.error_budget}"]
-        command += [f"--budget-seconds={options.budget_seconds}"]
-        output.mkdir(parents=True, exist_ok=True)
-        # As it comes: what was stopped says how far it got.
-        with (output / "log.txt").open("w") as log:
-            try:
-                subprocess.run(
-                    command, env=environment, stdout=log, stderr=log, timeout=limit, check=False
-                )
-            except subprocess.TimeoutExpired:
-                log.write(f"stopped after {limit:.0f} s\n")
-    (output / "wall.json").write_text(json.dumps({"seconds": time.monotonic() - start}))
+        if options.gpus > 1:
+            environment |= {
+                "CUDA_VISIBLE_DEVICES": str(gpu),
+                "OMP_NUM_THREADS": str(max(1, len(os.sched_getaffinity(0)) // options.gpus)),
+            }
+        script = str(script_of(name))
+        if not (output / "optimize.json").is_file():
+            print(f"{name} …", file=sys.stderr, flush=True)
+            command = [sys.executable, "-m", "opprof", "optimize", script, "-o", str(output)]
+            command += [f"--error-budget={options.error_budget}", f"--budget-seconds={box}"]
+            start = time.monotonic()
+            run(command, environment, output / "log.txt", end)
+            seconds = {"seconds": time.monotonic() - start}
+            (output / "wall.json").write_text(json.dumps(seconds))
+        if options.beside and (output / "optimize.json").is_file():
+            command = [sys.executable, __file__, script, "-o", str(output), "--measure"]
+            command += [f"--error-budget={options.error_budget}"]
+            run(command, environment, output / "beside.txt", end)
+
+
+def run(command: list[str], environment: dict[str, str], log: Path, end: float) -> None:
+    """A command until `end`. What it prints is written as it comes: what was stopped says how far it got."""
+    limit = max(1.0, end - time.monotonic())
+    with log.open("w") as stream:
+        try:
+            subprocess.run(
+                command, env=environment, stdout=stream, stderr=stream, timeout=limit, check=False
+            )
+        except subprocess.TimeoutExpired:
+            stream.write(f"stopped after {limit:.0f} s\n")
+
+
+# Seconds that choosing kernels by timing them may take.
+TUNING_SECONDS = 60.0
+
+
+def measure_beside(script: Path, output: Path, error_budget: float) -> None:
+    """All recipes, and the backend in `output`, in one interleaved run, to beside.json."""
+    from opprof.backend.checks import Subject, check_backend, measure
+    from opprof.export.model_script import load_model_script
+    from opprof.search.baselines import Baseline, least_float32_ns, make_baseline, recipes
+    from opprof.search.measure import measure_all
+    from opprof.search.outcome import OPTIMIZED
+
+    subject = Subject(load_model_script(script, device="cuda"))
+    programs: dict[str, Any] = {}
+    rows: list[dict[str, Any]] = []
+    backend = output / f"{script.stem}_optimized.py"
+    if backend.is_file():
+        verdict, program = check_backend(backend, subject, error_budget=error_budget)
+        rows.append({"name": OPTIMIZED, "error": verdict.error, "within_budget": verdict.passed})
+        if program is not None:
+            programs[OPTIMIZED] = program
+    for recipe in recipes(subject):
+        made = Baseline(recipe)
+        least, best = 0.0, math.inf
+        if recipe.tunes_float32 and programs:
+            timed = measure(subject, programs, seconds=0.5)
+            least, best = least_float32_ns(subject), min(map(timed.median, programs))
+        if least < best:
+            limit = TUNING_SECONDS if recipe.tunes_float32 else None
+            made = make_baseline(recipe, subject, error_budget, limit=limit)
+        rows.append({"name": recipe.name, "error": made.error, "within_budget": made.allowed})
+        if made.program is not None:
+            programs[recipe.name] = made.program
+    timing = measure_all(subject, programs, seconds=5.0)
+    for row in rows:
+        known = row["name"] in programs
+        row["latency_ns"] = timing.latency.median(row["name"]) if known else None
+        row["loop_ns"] = timing.loop.get(row["name"])
+    (output / "beside.json").write_text(json.dumps(rows, indent=1))
+
+
+def read_result(output: Path) -> dict[str, Any] | None:
+    """What a search ended with, with all recipes where they were measured beside it."""
+    if not (output / "optimize.json").is_file():
+        return None
+    result: dict[str, Any] = json.loads((output / "optimize.json").read_text())
+    result["wall"] = json.loads((output / "wall.json").read_text())["seconds"]
+    if (output / "beside.json").is_file():
+        result["programs"] = json.loads((output / "beside.json").read_text())
+    return result
 
 
 def cell(program: dict[str, Any]) -> str:
@@ -125,29 +199,46 @@ def table(results: dict[str, dict[str, Any]]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", help="models (default: all)")
+    parser.add_argument("names", nargs="*", help="models, NAME or NAME:SECONDS (default: all)")
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=9.0, help="of this call (default: 9)")
     parser.add_argument("--error-budget", type=float, default=1e-3)
     parser.add_argument("--budget-seconds", type=float, default=100.0)
+    parser.add_argument("--gpus", type=int, default=1, help="searches side by side (default: 1)")
+    parser.add_argument("--beside", action="store_true", help="measure all recipes afterwards")
+    parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.measure:
+        measure_beside(Path(options.names[0]), options.output, options.error_budget)
+        return 0
     end = time.monotonic() + 60 * options.minutes
+    names = options.names or [*OTHERS, *EXAMPLES, *MORE]
+    left: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for name in names:
+        left.put(name)
+
+    def work(gpu: int) -> None:
+        while time.monotonic() < end - 60:
+            try:
+                name, _, box = left.get_nowait().partition(":")
+            except queue.Empty:
+                return
+            search(name, float(box or options.budget_seconds), gpu, options, end)
+
+    workers = [threading.Thread(target=work, args=(gpu,)) for gpu in range(options.gpus)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
     results: dict[str, dict[str, Any]] = {}
-    for name in options.names or (*OTHERS, *EXAMPLES, *MORE):
-        output = options.output / Path(name).stem
-        if not (output / "optimize.json").is_file():
-            left = end - time.monotonic()
-            if left < 60:
-                print(f"{name}: no time left in this call", file=sys.stderr)
-                continue
-            print(f"{name} …", file=sys.stderr, flush=True)
-            optimize(name, output, options, left)
-        if not (output / "optimize.json").is_file():
-            tail = "\n  ".join((output / "log.txt").read_text().splitlines()[-6:])
-            print(f"{name}: no result\n  {tail}", file=sys.stderr)
+    for name in (Path(one.partition(":")[0]).stem for one in names):
+        output = options.output / name
+        result = read_result(output)
+        if result is None:
+            log = output / "log.txt"
+            tail = log.read_text().splitlines()[-6:] if log.is_file() else ["not begun"]
+            print(f"{name}: no result\n  " + "\n  ".join(tail), file=sys.stderr)
             continue
-        result = json.loads((output / "optimize.json").read_text())
-        result["wall"] = json.loads((output / "wall.json").read_text())["seconds"]
         phases = ", ".join(f"{key} {value:.0f}" for key, value in result["seconds"].items())
         print(f"{name}: {result['wall']:.0f} s ({phases}); {result['remark']}", file=sys.stderr)
         results[name] = result

@@ -1119,10 +1119,10 @@ def test_what_a_search_needs_in_any_case_is_there_before_the_profile(
         assert (early / "bfloat16.mlir").is_file() and (early / "candidate_bfloat16.py").is_file()
         for job in list(ahead._numbers):
             ahead.wait_for(job)
+        assert explored.inductor.program is subject.inductor and explored.inductor.allowed
         counters.clear()
         subject.run(subject.inductor, 11)
-        assert counters["inductor"]["fxgraph_cache_hit"] == 1
-        assert counters["inductor"]["fxgraph_cache_miss"] == 0
+        assert not counters["inductor"]
         # What the rule writes for it later has the same graph.
         search = Search(
             subject, [], tmp_path, tmp_path, SearchOptions(2e-2), Clock(), ahead, explored

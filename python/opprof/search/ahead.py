@@ -336,6 +336,9 @@ def _work(
     for stream in (1, 2):
         os.dup2(sink, stream)
     torch._inductor.config.compile_threads = threads
+    # The model is loaded, which takes cores from what is waited for, where there is a job for each of those before.
+    while count.value <= place:
+        time.sleep(_LOOK_SECONDS)
     subject = Subject(load_model_script(path, device=device))
     # What comes before the last one that was free has been taken.
     number = 0

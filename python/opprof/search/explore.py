@@ -70,9 +70,13 @@ class SearchOptions:
 
 @dataclass
 class Explored:
-    """What was found of a model's precision before its profile was there; None where there is nothing to choose."""
+    """What was found before the model's profile was there."""
 
+    # None where there is nothing to choose.
     precision: Precision | None
+    # Inductor's program, and the seconds that compiling and checking it took.
+    inductor: Baseline
+    seconds: float
 
 
 @dataclass
@@ -96,10 +100,9 @@ def prepare_early(
     folder: Path,
     between: Callable[[], None] = lambda: None,
 ) -> Explored:
-    """What a search needs in any case, before the model's profile is there: its precision, and in other processes the compilation of what
-    it is measured against and of what precision makes of it. Calls `between` two runs of the model.
+    """What a search needs in any case, before the model's profile is there: its precision, in other processes the compilation of what
+    precision makes of it, and the program that it is measured against. Calls `between` two runs of the model.
     """
-    ahead.add([job_of(way) for way in recipes(subject) if way.name == INDUCTOR])
     _ = subject.references
     precision, scripts = explore_precision(subject, error_budget, between), []
     if precision is not None and _is_worth_compiling(precision, error_budget):
@@ -108,7 +111,11 @@ def prepare_early(
         scripts.append(write_script(precision.assignment, folder, None))
     workshop = Workshop(subject, folder, error_budget)
     ahead.add(workshop.job([script]) for script in scripts)
-    return Explored(precision)
+    between()
+    begin = time.monotonic()
+    inductor = next(way for way in recipes(subject) if way.name == INDUCTOR)
+    baseline = make_baseline(inductor, subject, error_budget)
+    return Explored(precision, baseline, time.monotonic() - begin)
 
 
 def _is_worth_compiling(precision: Precision, error_budget: float) -> bool:
@@ -201,7 +208,8 @@ class Search:
     def _prepare(self, ways: Sequence[Recipe]) -> None:
         """What needs no time measured, at once: compilations in other processes, and what is known of precision here."""
         whole = list(filter(self._is_narrow, self.scripts))
-        soon = [way for way in ways if not self._comes_late(way)]
+        made = () if self.explored is None else (INDUCTOR,)
+        soon = [way for way in ways if not self._comes_late(way) and way.name not in made]
         self.ahead.add([*map(job_of, soon), *self._jobs_of(whole[:1])])
         self._find_precision()
         narrow = self.regions or next(filter(self._is_narrow, self.scripts), None)
@@ -267,6 +275,12 @@ class Search:
         return bool({"precision", "regions"} & set(self.workshop.strategy(script)))
 
     def _add_baseline(self, recipe: Recipe) -> None:
+        early = self.explored if recipe.name == INDUCTOR else None
+        # What failed may have had no memory.
+        if early is not None and not early.inductor.reason:
+            self.found.baselines.append(early.inductor)
+            self._note_least(early.seconds)
+            return
         baseline = Baseline(recipe)
         self.found.baselines.append(baseline)
         # A busy CPU is never as fast as the best that was measured.
@@ -281,7 +295,7 @@ class Search:
                 return
         # Nothing is known of how long a recipe compiles but how long others did.
         needed = self.workshop.longest_seconds * (3 if recipe.tunes_float32 else 1)
-        self.ahead.wait_for(job_of(recipe), self.clock.left - needed - 1)
+        self._wait_for_job(job_of(recipe), needed)
         if recipe.name not in (EAGER, INDUCTOR) and not self.clock.allows(needed):
             baseline.reason = f"left out: {BOX_OVER}"
             return
@@ -292,17 +306,18 @@ class Search:
             if limit is None and recipe.name not in (EAGER, INDUCTOR):
                 limit = self._box_limit()
             made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
-        if self.ends_with_box and recipe.name == INDUCTOR:
-            # The first candidate takes as long.
-            self.workshop.longest_seconds = max(
-                self.workshop.longest_seconds, time.monotonic() - begin
-            )
+        if recipe.name == INDUCTOR:
+            self._note_least(time.monotonic() - begin)
         if self.ahead.works and _OUT_OF_MEMORY in made.reason:
             self._give_others_up()
             made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
         self.found.baselines[-1] = made
         if made.reason:
             progress(f"     {made.reason}")
+
+    def _note_least(self, seconds: float) -> None:
+        """The first candidate takes at least as long as Inductor's program."""
+        self.workshop.longest_seconds = max(self.workshop.longest_seconds, seconds)
 
     def _tuning_limit(self) -> float:
         """Seconds that choosing kernels by timing them may take."""
@@ -552,9 +567,12 @@ class Search:
 
     def _wait_for_others(self, scripts: Sequence[Script], needed: float) -> bool:
         """Whether others have compiled it, waiting for that as long as the box has so many seconds afterwards."""
-        if not self.ahead.works:
-            return False
-        return self.ahead.wait_for(self.workshop.job(scripts), self.clock.left - needed - 1)
+        return self.ahead.works and self._wait_for_job(self.workshop.job(scripts), needed)
+
+    def _wait_for_job(self, job: Job | None, needed: float) -> bool:
+        # Of a program for a GPU others save no more than its kernels, a third: whoever waits for them is later than who begins.
+        waits = self.subject.script.device_type != "cuda"
+        return self.ahead.wait_for(job, self.clock.left - needed - 1 if waits else 0.0)
 
     @contextlib.contextmanager
     def _building(self, scripts: Sequence[Script]) -> Iterator[None]:
