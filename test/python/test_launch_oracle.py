@@ -703,6 +703,53 @@ def test_gradients_are_proven_without_records(
     assert not [v for v in found if v.verdict.refutes], found
 
 
+class TurnedInPart(nn.Module):
+    """Rotary embeddings of a part of each head: gradients are put into zeros at every second place, so that the first element is of one of them alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query = nn.Linear(6, 16)
+        self.out = nn.Linear(16, 3)
+
+    def forward(self, x: Tensor, angle: Tensor) -> Tensor:
+        query = self.query(x)
+        turned = torch.stack((-query[..., 1:8:2], query[..., 0:8:2]), -1).flatten(-2)
+        turned = query[..., :8] * angle.cos() + turned * angle.sin()
+        return self.out(torch.cat((turned, query[..., 8:]), -1))
+
+
+class RowsTaken(nn.Module):
+    """Rows written over by others: going backward one kernel clears some of a copy, adds others up, and reads both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(4, 6)
+
+    def forward(self, x: Tensor, rows: Tensor) -> Tensor:
+        square = self.net(x).tanh().triu(-1)
+        square[rows[0]] = square[rows[1]]
+        return square @ x
+
+
+@pytest.mark.parametrize(
+    "make, inputs",
+    [
+        (TurnedInPart, lambda: (torch.randn(3, 5, 6), torch.randn(5, 8))),
+        (RowsTaken, lambda: (torch.randn(6, 4), torch.tensor([[0, 2, 4], [1, 3, 5]]))),
+    ],
+)
+def test_what_begins_as_another_value_or_is_scattered_is_sure(
+    make: type[nn.Module], inputs: Any, tmp_path: Path
+) -> None:
+    """What read such a value was at `medium`, as the first element is another node's too, or that of no formula."""
+    torch.manual_seed(0)
+    launch_map, runs = backward_graph(make(), inputs(), tmp_path)
+    found = verdicts(launch_map, runs)
+    assert {v.verdict for v in found} == {Verdict.EXACT}, found
+    nodes = [node for launch in launch_map["launches"] for node in launch["nodes"]]
+    assert {node["confidence"] for node in nodes} == {"high"}
+
+
 class Nested(nn.Module):
     """A branch in the body of a loop."""
 

@@ -230,6 +230,11 @@ private:
   bool isSoleCopy(const LaunchOperand &operand, uint32_t copy,
                   uint32_t from) const;
   bool mayBe(const KernelStore &store, const Match &match) const;
+  void tellElsewhere(const LaunchOperand &operand, const KernelStore &store,
+                     GraphRunner &runner, GraphRunner &unrolled,
+                     SmallVectorImpl<uint32_t> &nodes);
+  void tellRivals(const LaunchOperand &operand, const KernelStore &store,
+                  GraphRunner &runner, GraphRunner &unrolled, Match &match);
   void redraw(GraphRunner::Sizes sizes);
   Runners makeRunners(GraphRunner::Sizes sizes) const;
   std::optional<bool> agreesAgain(
@@ -291,6 +296,10 @@ private:
   /// they matter.
   unsigned draw = 0;
   std::vector<std::unique_ptr<Redraw>> redraws;
+  /// Runs of the kernel for other elements than the first, where one was asked
+  /// for; and whether it is run for such ones.
+  std::vector<KernelResult> elsewhere;
+  bool isElsewhere = false;
   /// It divides places that are drawn as other numbers are.
   bool dividesOthers = false;
   bool isComplete = false, hasStore = false;
@@ -386,8 +395,8 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
     AbstractValue at = GraphRunner::given(graph, region->node, *inside, draw);
     return isSecond ? applyOperator("imag", at) : at;
   };
-  // The first draw says what is read.
-  if (draw)
+  // The first draw says what is read, and the first elements.
+  if (draw || isElsewhere)
     return region->node == kNoNode ? AbstractValue::unknown() : value();
   proof.sure &= region->sure;
   if (region->node != kNoNode) {
@@ -415,7 +424,8 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
 /// holds goes in.
 void KernelProver::touch(unsigned parameter) {
   const LaunchOperand *operand = byParameter[parameter];
-  if (draw || !operand || operand->storage < 0 || !operand->offset)
+  if (draw || isElsewhere || !operand || operand->storage < 0 ||
+      !operand->offset)
     return;
   for (const HeldRegion &region : joiner.regions[operand->storage])
     if (region.node != kNoNode && region.graph == &graph &&
@@ -718,7 +728,97 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     if (other.score < best.score && other.scoreIfNew >= best.score &&
         !isCopy(best, other) && !isCopy(other, best))
       best.addRivals(other, false);
+  tellRivals(operand, store, runner, unrolled, best);
   return best;
+}
+
+/// Of nodes that have the value of a store's first element, leaves those that
+/// have that of other elements too, where one of them does.
+void KernelProver::tellElsewhere(const LaunchOperand &operand,
+                                 const KernelStore &store, GraphRunner &runner,
+                                 GraphRunner &unrolled,
+                                 SmallVectorImpl<uint32_t> &nodes) {
+  // Deeper loops, and more of their turns, were not needed to tell any.
+  constexpr unsigned kDepths = 4;
+  constexpr double kShares[] = {0, 0.5, 1};
+  SmallVector<int64_t> sizes, strides;
+  ArrayRef<Dim> shape = operand.info.shape;
+  for (auto [size, stride] : zip(shape, operand.info.stride)) {
+    sizes.push_back(joiner.sizeOf(size).value_or(0));
+    strides.push_back(joiner.sizeOf(stride).value_or(0));
+  }
+  if (sizes.size() != shape.size() || is_contained(sizes, 0))
+    return;
+  if (elsewhere.empty()) {
+    isElsewhere = true;
+    for (unsigned depth = 0; depth < kDepths; ++depth)
+      for (double share : kShares)
+        elsewhere.push_back(
+            runKernel(body, arguments, *this, KernelTurn{depth, share}));
+    isElsewhere = false;
+  }
+  auto tell = [&](const KernelStore &item) {
+    if (item.parameter != store.parameter || item.round != store.round ||
+        !(item.offset > 0) || !item.value.known)
+      return;
+    std::optional<GraphRunner::Place> place =
+        placeIn(sizes, strides, item.offset);
+    if (!place)
+      return;
+    bool hasOne = false;
+    auto isOther = [&](uint32_t node) {
+      // By other dimensions it is no element of this place.
+      std::optional<GraphRunner::Place> own = runner.shapeOf(node);
+      if (!own || !llvm::equal(*own, sizes))
+        return false;
+      AbstractValue value = runner.evaluate(node, *place);
+      bool agrees = item.value.agrees(value) ||
+                    (runner.canUnroll &&
+                     item.value.agrees(unrolled.evaluate(node, *place)));
+      hasOne |= agrees;
+      return value.known && !agrees;
+    };
+    SmallVector<uint32_t> left;
+    copy_if(nodes, std::back_inserter(left),
+            [&](uint32_t node) { return !isOther(node); });
+    if (hasOne)
+      nodes.assign(left.begin(), left.end());
+  };
+  for (const KernelResult &result : elsewhere) {
+    if (nodes.size() < 2)
+      return;
+    // Of what several statements store, another turn may store over it.
+    if (store.parameter >= result.storing.size() ||
+        result.storing[store.parameter] != 1)
+      continue;
+    llvm::for_each(result.stores, tell);
+    llvm::for_each(result.overwritten, tell);
+  }
+}
+
+/// Drops the rivals of a match that other elements tell from what is stored,
+/// or takes the one for it that they tell it to be.
+void KernelProver::tellRivals(const LaunchOperand &operand,
+                              const KernelStore &store, GraphRunner &runner,
+                              GraphRunner &unrolled, Match &match) {
+  if (!match.agrees || match.rivals.empty())
+    return;
+  SmallVector<uint32_t> nodes = {match.node};
+  for (uint32_t rival : match.rivals)
+    if (!is_contained(nodes, rival))
+      nodes.push_back(rival);
+  tellElsewhere(operand, store, runner, unrolled, nodes);
+  if (nodes.front() != match.node) {
+    Match other = match;
+    other.cone = LaunchProof();
+    if (!reach(nodes.front(), /*agrees=*/true, other) ||
+        other.cone.nodes.empty())
+      return;
+    other.isDoubtful |=
+        !mayBe(store, other) || agreesAgain(store, other.node) != true;
+    match = std::move(other);
+  }
+  match.rivals.assign(nodes.begin() + 1, nodes.end());
 }
 
 /// A mean whose sum is stored here: what takes it divides.
@@ -959,6 +1059,7 @@ bool KernelProver::runOnce() {
   auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
   auto [runner, unrolled] = makeRunners(sizes);
   redraws.clear();
+  elsewhere.clear();
   if (result.readsByData)
     redraw(sizes);
   dividesOthers = any_of(result.divided.set_bits(), [&](unsigned parameter) {
@@ -996,7 +1097,7 @@ bool KernelProver::runOnce() {
     }
     // What is scattered has no value of its own: the one scatter that comes
     // from all that goes into it is what is read back.
-    bool isScattered = store.offset == -1 && match.node != kNoNode &&
+    bool isScattered = store.isScattered && match.node != kNoNode &&
                        isScatter(graph.family[match.node]) &&
                        match.rivals.empty();
     bool isOne = match.areRivalsEqual || !store.value.isData;
@@ -1008,6 +1109,12 @@ bool KernelProver::runOnce() {
     if (store.offset == 0 && operand && operand->offset && isUnsettled(store))
       settle(*operand, store, findMatch(*operand, store, runner, unrolled));
   }
+  auto findScatters = [&] {
+    SmallVector<uint32_t> found;
+    copy_if(candidates, std::back_inserter(found),
+            [&](uint32_t node) { return isScatter(graph.family[node]); });
+    return found;
+  };
   SmallVector<uint32_t> guessed;
   for (auto [i, operand] : enumerate(work.from.operands)) {
     if (proof.outputs[i] != kNoNode || begun.contains(i))
@@ -1035,7 +1142,12 @@ bool KernelProver::runOnce() {
       addAsserted(operand, *store, runner, unrolled);
       continue;
     }
-    Match best = findMatch(operand, *store, runner, unrolled);
+    Match best;
+    // What is read back of a scatter is not what is made of that.
+    if (isReadBack && store->isScattered)
+      best = findMatch(operand, *store, runner, unrolled, findScatters());
+    if (best.node == kNoNode)
+      best = findMatch(operand, *store, runner, unrolled);
     if (isReadBack)
       settle(operand, *store, best);
     if (!isLive)
