@@ -750,6 +750,29 @@ def test_what_begins_as_another_value_or_is_scattered_is_sure(
     assert {node["confidence"] for node in nodes} == {"high"}
 
 
+class ScaledLater(nn.Module):
+    """A variance whose sum of squares is stored before a product, and divided after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Linear(12, 7)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.sin()
+        variance, mean = torch.var_mean(x, -1, keepdim=True)
+        return self.net(x - mean) * (variance + 1e-3).rsqrt()
+
+
+def test_a_variance_may_be_divided_later(tmp_path: Path) -> None:
+    """What divided it was at `medium`."""
+    torch.manual_seed(0)
+    compiled = Compiled(tmp_path, ScaledLater(), torch.randn(5, 12))
+    found = verdicts(compiled.map, compiled.runs)
+    assert {v.verdict for v in found} == {Verdict.EXACT}, found
+    nodes = [node for launch in compiled.map["launches"] for node in launch["nodes"]]
+    assert {node["confidence"] for node in nodes} == {"high"}
+
+
 class Nested(nn.Module):
     """A branch in the body of a loop."""
 

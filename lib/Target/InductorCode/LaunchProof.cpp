@@ -142,11 +142,13 @@ struct Redraw : Runners {
   KernelResult result;
 };
 
-/// The sum of a mean that a later launch divides by their number.
+/// The sum of a mean, or of a variance, that a later launch divides by their
+/// number.
 struct Begun {
   uint32_t mean = kNoNode;
   double count = 1;
   bool isSpelledOut = false;
+  bool isVariance = false;
 };
 } // namespace
 
@@ -201,6 +203,7 @@ public:
     size_t count = work.from.operands.size();
     proof.outputs.assign(count, kNoNode);
     proof.firsts.assign(count, AbstractValue::unknown());
+    proof.firstsFrom.resize(count);
   }
 
   LaunchProof run();
@@ -250,6 +253,7 @@ private:
   bool reach(uint32_t candidate, bool agrees, Match &match) const;
   Match findSum(const LaunchOperand &operand, const KernelStore &store,
                 GraphRunner &runner, GraphRunner &unrolled, Begun &out);
+  std::vector<uint32_t> findLoaded(const KernelStore &store) const;
   void setFirsts();
   void add(const Match &match);
   void addAsserted(const LaunchOperand &operand, const KernelStore &store,
@@ -395,9 +399,17 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
     AbstractValue at = GraphRunner::given(graph, region->node, *inside, draw);
     return isSecond ? applyOperator("imag", at) : at;
   };
+  auto multiple = [&] {
+    return applyOperator(
+        "mul",
+        {GraphRunner::given(graph, region->multiple->node, *inside, draw),
+         AbstractValue::constant(region->multiple->times)});
+  };
   // The first draw says what is read, and the first elements.
   if (draw || isElsewhere)
-    return region->node == kNoNode ? AbstractValue::unknown() : value();
+    return region->node != kNoNode ? value()
+           : region->multiple      ? multiple()
+                                   : AbstractValue::unknown();
   proof.sure &= region->sure;
   if (region->node != kNoNode) {
     hold(parameter, *region);
@@ -410,11 +422,17 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
           hold(parameter, other);
     return value();
   }
+  if (region->multiple) {
+    proof.held.insert_range(graph.findSame(region->multiple->node));
+    readBy[parameter].insert(graph.twin[region->multiple->node]);
+    return multiple();
+  }
   if (*inside != 0 || !region->first.known)
     return AbstractValue::unknown();
-  proof.held.insert(region->madeFrom.begin(), region->madeFrom.end());
-  for (uint32_t node : region->madeFrom)
+  for (uint32_t node : region->madeFrom) {
+    proof.held.insert_range(graph.findSame(node));
     readBy[parameter].insert(graph.twin[node]);
+  }
   if (region->writer != kNoNode)
     begunBy.insert(region->writer);
   return region->first;
@@ -821,24 +839,66 @@ void KernelProver::tellRivals(const LaunchOperand &operand,
   match.rivals.assign(nodes.begin() + 1, nodes.end());
 }
 
+namespace {
+/// What a node is the mean of, or the variance, and by how many elements for
+/// each of its own a sum is divided for it.
+struct Averaged {
+  uint32_t operand;
+  double count;
+  bool isVariance;
+};
+} // namespace
+
+static std::optional<Averaged>
+findAveraged(uint32_t node, const IndexedGraph &graph,
+             function_ref<std::optional<uint64_t>(uint32_t)> countElements) {
+  auto make = [&](uint32_t operand, double correction,
+                  bool isVariance) -> std::optional<Averaged> {
+    std::optional<uint64_t> from = countElements(operand);
+    std::optional<uint64_t> to = countElements(node);
+    if (!from || !to || !*to)
+      return std::nullopt;
+    return Averaged{operand, double(*from) / double(*to) - correction,
+                    isVariance};
+  };
+  ArrayRef<uint32_t> operands = graph[node].operands;
+  if (operands.size() != 1)
+    return std::nullopt;
+  if (graph.family[node] == "mean")
+    return make(operands.front(), 0, false);
+  const GraphNode &both = graph[operands.front()];
+  if (graph[node].target != "operator.getitem" || both.operands.size() != 1 ||
+      graph.family[operands.front()] != "var_mean" ||
+      graph[node].args.size() != 2)
+    return std::nullopt;
+  if (graph[node].args[1].getAsInteger() == 1)
+    return make(both.operands.front(), 0, false);
+  for (const auto &[key, value] : both.kwargs)
+    if (key == "correction")
+      if (std::optional<double> correction = value.getAsNumber())
+        return make(both.operands.front(), *correction, true);
+  return std::nullopt;
+}
+
 /// A mean whose sum is stored here: what takes it divides.
 Match KernelProver::findSum(const LaunchOperand &operand,
                             const KernelStore &store, GraphRunner &runner,
                             GraphRunner &unrolled, Begun &out) {
+  auto countElements = [&](uint32_t node) -> std::optional<uint64_t> {
+    const std::vector<TensorInfo> &results = graph[node].results;
+    if (results.size() != 1)
+      return std::nullopt;
+    return joiner.elementsOf(results.front());
+  };
   Match best;
   for (uint32_t candidate : candidates) {
     const GraphNode &node = graph[candidate];
-    if (graph.family[candidate] != "mean" || node.results.size() != 1 ||
-        !mayCompute(candidate) || node.operands.size() != 1 ||
-        graph[node.operands.front()].results.size() != 1 ||
+    std::optional<Averaged> averaged =
+        findAveraged(candidate, graph, countElements);
+    if (!averaged || node.results.size() != 1 || !mayCompute(candidate) ||
         !joiner.fits(operand, node.results.front()))
       continue;
-    std::optional<uint64_t> from =
-        joiner.elementsOf(graph[node.operands.front()].results.front());
-    std::optional<uint64_t> to = joiner.elementsOf(node.results.front());
-    if (!from || !to || !*to)
-      continue;
-    Begun sum{candidate, double(*from) / double(*to), false};
+    Begun sum{candidate, averaged->count, false, averaged->isVariance};
     auto isSum = [&](AbstractValue mean) {
       mean.number *= sum.count;
       return store.value.agrees(mean);
@@ -1135,8 +1195,10 @@ bool KernelProver::runOnce() {
       isComplete &= !(operand.role & KernelParameter::Output) || !isLive;
       continue;
     }
-    if (!proof.firsts[i].known)
+    if (!proof.firsts[i].known) {
       proof.firsts[i] = store->value;
+      proof.firstsFrom[i] = findLoaded(*store);
+    }
     bool isReadBack = isUnsettled(*store) && operand.offset;
     if (!isLive && !isReadBack) {
       addAsserted(operand, *store, runner, unrolled);
@@ -1210,18 +1272,40 @@ bool KernelProver::runOnce() {
   return !settled.empty();
 }
 
+/// The values that a store was loaded from; none where it was made of what the
+/// kernel reads back, which no later launch has.
+std::vector<uint32_t> KernelProver::findLoaded(const KernelStore &store) const {
+  std::vector<uint32_t> found;
+  for (unsigned parameter : store.loaded.set_bits()) {
+    auto it = readBy.find(parameter);
+    if (parameter >= arguments.size() || it == readBy.end())
+      return {};
+    found.insert(found.end(), it->second.begin(), it->second.end());
+  }
+  return found;
+}
+
 /// Sums of means, by the values that were read: a later launch knows no others.
 void KernelProver::setFirsts() {
   if (begun.empty())
     return;
   auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
   for (const auto &[operand, sum] : begun) {
+    // Its mean may be a value of its own to who divides it.
+    if (sum.isVariance) {
+      proof.multiples.try_emplace(operand, ScaledNode{sum.mean, sum.count});
+      continue;
+    }
     GraphRunner runner(graph, proof.held, sizes);
     runner.withoutBias = &proof.withoutBias;
     runner.unrolls = sum.isSpelledOut;
     runner.unrollsWhole = body.language == KernelBody::Triton;
     proof.firsts[operand] = runner.evaluateFirst(sum.mean);
     proof.firsts[operand].number *= sum.count;
+    LaunchProof cone;
+    cone.held = proof.held;
+    if (joiner.collectCone(sum.mean, graph, cone))
+      proof.firstsFrom[operand].assign(cone.leaves.begin(), cone.leaves.end());
   }
 }
 

@@ -376,7 +376,8 @@ std::vector<uint32_t> Joiner::decideListed(std::vector<FoundNode> found,
   addContinued(work, computed, to);
   // What is stored now, with the second stages among it.
   if (any_of(to.nodes, [](const LaunchNode &node) { return node.continued; }))
-    work.outputs = matchOutputs(from, work.index, computed, graph);
+    work.outputs =
+        matchOutputs(from, work.index, computed, graph, proof.outputs);
   // A kernel that only moves data for a library call gives its input's value.
   const DenseSet<uint32_t> &available = work.inputs.available;
   if (work.isGenerated && computed.empty() && available.size() == 1)

@@ -1382,6 +1382,43 @@ TEST(LaunchProof, WhatIsLeftOfRivalsIsNoProof) {
   }
 }
 
+// The mean beside a variance is begun by a sum, as one that stands alone is.
+TEST(LaunchProof, TheMeanBesideAVarianceMayBeDividedLater) {
+  std::string read = "auto tmp0 = in_ptr0[static_cast<int64_t>(x1 + 8L*x0)];\n";
+  Program program(
+      cppKernel("ka", "'const float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0",
+                loop("x0", 4) + "float tmp_acc0 = 0;\n" + loop("x1", 8) + read +
+                    "tmp_acc0 = tmp_acc0 + tmp0;\n}\n"
+                    "out_ptr0[static_cast<int64_t>(x0)] = tmp_acc0;\n}\n") +
+          cppKernel(
+              "kb", "'const float*', 'const float*', 'float*'",
+              "const float* in_ptr0, const float* in_ptr1, float* out_ptr0",
+              loop("x0", 4) + loop("x1", 8) + read +
+                  "auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
+                  "auto tmp2 = static_cast<float>(8.0);\n"
+                  "auto tmp3 = tmp1 / tmp2;\n"
+                  "auto tmp4 = float(tmp0 - tmp3);\n"
+                  "out_ptr0[static_cast<int64_t>(x1 + 8L*x0)] = tmp4;\n"
+                  "}\n}\n") +
+          call("    a, = args\n"
+               "    buf0 = empty_strided_cpu((4, 1), (1, 4), torch.float32)\n"
+               "    ka(a, buf0)\n"
+               "    buf1 = empty_strided_cpu((4, 8), (8, 1), torch.float32)\n"
+               "    kb(a, buf0, buf1)\n"
+               "    return (buf1, )\n"),
+      "    def forward(self, a: \"f32[4, 8]\"):\n"
+      "        var_mean = torch.ops.aten.var_mean.correction(a, [1], "
+      "correction "
+      "= 0, keepdim = True)\n"
+      "        getitem: \"f32[4, 1]\" = var_mean[1];  var_mean = None\n"
+      "        sub: \"f32[4, 8]\" = torch.ops.aten.sub.Tensor(a, getitem)\n"
+      "        return (sub,)\n");
+  EXPECT_EQ(program.nodes(0), "var_mean");
+  EXPECT_EQ(program.nodes(1), "var_mean~ sub");
+  EXPECT_TRUE(program.isHigh(0) && program.isHigh(1));
+}
+
 // What may be stored in place of a value may be so in place of its copy.
 TEST(LaunchProof, WhatRivalsAValueRivalsItsCopy) {
   Program program(
