@@ -309,6 +309,8 @@ private:
   // Which of them the launch computes.
   void fillLaunch(const WrapperLaunch &from, uint32_t index,
                   launch::Launch &to);
+  std::vector<uint32_t> findTakers(const LaunchWork &work,
+                                   const LaunchProof &proof) const;
   std::vector<uint32_t> decideProven(llvm::ArrayRef<FoundNode> found,
                                      const LaunchWork &work,
                                      const LaunchProof &proof,
