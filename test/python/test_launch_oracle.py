@@ -762,6 +762,15 @@ def test_what_is_laid_out_for_a_call_is_of_that_call(tmp_path: Path) -> None:
     assert {v.verdict for v in verdicts(launch_map, runs)} == {Verdict.EXACT}
 
 
+def test_places_in_windows_lie_in_the_image(tmp_path: Path) -> None:
+    """Such a backward graph could not be run: what it was given for places in windows was larger than these."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.MaxPool2d(1, 2))
+    launch_map, runs = backward_graph(net, (torch.randn(2, 2, 8, 8),), tmp_path)
+    found = verdicts(launch_map, runs)
+    assert {v.verdict for v in found} == {Verdict.EXACT}, found
+
+
 class ScaledLater(nn.Module):
     """A variance whose sum of squares is stored before a product, and divided after it."""
 
