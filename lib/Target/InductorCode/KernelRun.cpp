@@ -37,9 +37,10 @@ struct BodyValue {
 class KernelRunner {
 public:
   KernelRunner(const KernelBody &body, ArrayRef<KernelArgument> arguments,
-               KernelMemory &memory)
-      : body(body), arguments(arguments), memory(memory),
-        rounds(arguments.size()), readBack(arguments.size()) {}
+               KernelMemory &memory, std::optional<KernelTurn> turn)
+      : body(body), arguments(arguments), memory(memory), turn(turn),
+        rounds(arguments.size()), storing(arguments.size()),
+        readBack(arguments.size()) {}
 
   KernelResult run();
 
@@ -79,6 +80,7 @@ private:
   BodyValue callLambda(const BodyExpr &lambda);
   BodyValue loadFrom(const BodyValue &pointer);
   BodyValue loadAnywhere(const BodyValue &pointer);
+  BodyValue loadBefore(const BodyValue &pointer);
   bool shareMemory(unsigned first, unsigned second) const;
   void addReadBack(const KernelStore &item, SmallBitVector &loaded) const;
   void addOtherTurns(unsigned parameter, BodyValue &value) const;
@@ -92,20 +94,27 @@ private:
     return out;
   }
   double reducedCount() const;
+  double turnOf(unsigned depth, double turns) const;
+  double blockOf(const AbstractValue &axis) const;
   StringRef baseName(const BodyExpr &expr) const;
 
   const KernelBody &body;
   ArrayRef<KernelArgument> arguments;
   KernelMemory &memory;
+  std::optional<KernelTurn> turn;
   StringMap<Variable> variables;
   SmallVector<Loop> loops;
   std::vector<KernelStore> stores, overwritten;
   /// By parameter: the round of what is stored through it.
   SmallVector<unsigned> rounds;
+  /// By parameter: how many statements stored through it.
+  SmallVector<unsigned> storing;
   SmallBitVector read, readBack, divided;
   bool readsByData = false;
   std::optional<BodyValue> returned;
   unsigned calls = 0;
+  /// Loops that are open, less those that share another's turns.
+  unsigned counting = 0;
   /// How many places of memory are being computed.
   unsigned placing = 0;
   size_t steps = 0;
@@ -233,8 +242,15 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
     isWritten = true;
     if (item.offset != inside)
       continue;
+    // Of what is scattered over, the scatter's value is read.
+    if (item.isScattered && !item.value.known)
+      for (KernelStore &other : stores)
+        other.isReadBack |=
+            other.isScattered && other.parameter == item.parameter;
     BodyValue out;
-    out.value = item.value;
+    // Other turns may have stored something else over it.
+    bool isWhole = !turn || storing[item.parameter] == 1;
+    out.value = isWhole ? item.value : AbstractValue::unknown();
     out.loaded = item.loaded;
     if (item.parameter != pointer.parameter)
       addOtherTurns(pointer.parameter, out);
@@ -263,6 +279,19 @@ BodyValue KernelRunner::loadFrom(const BodyValue &pointer) {
   return out;
 }
 
+/// What a scatter adds to, which is nothing that it is read back for.
+BodyValue KernelRunner::loadBefore(const BodyValue &pointer) {
+  SmallVector<bool> flags;
+  for (const KernelStore &item : stores)
+    flags.push_back(item.isReadBack);
+  SmallBitVector parameters = readBack;
+  BodyValue value = loadFrom(pointer);
+  for (auto [item, flag] : zip(stores, flags))
+    item.isReadBack = flag;
+  readBack = std::move(parameters);
+  return value;
+}
+
 BodyValue KernelRunner::readPlain(BodyValue value) {
   if (value.kind == BodyValue::Pointer)
     return loadFrom(value);
@@ -270,22 +299,26 @@ BodyValue KernelRunner::readPlain(BodyValue value) {
 }
 
 void KernelRunner::store(const BodyValue &pointer, BodyValue value) {
-  KernelStore item{pointer.parameter, pointer.value.number,
-                   value.value,       value.loaded,
-                   /*round=*/0,       /*isReadBack=*/false};
+  KernelStore item{pointer.parameter,    pointer.value.number,
+                   value.value,          value.loaded,
+                   /*round=*/0,          /*isReadBack=*/false,
+                   /*isScattered=*/false};
   // Where data says where to: it may be anywhere.
   if (!pointer.value.known || pointer.value.isData) {
     item.value = AbstractValue::unknown();
     item.offset = -1;
+    item.isScattered = true;
     item.loaded.resize(std::max(item.loaded.size(), pointer.loaded.size()));
     item.loaded |= pointer.loaded;
     for (KernelStore &other : stores)
       if (arguments[other.parameter].storage ==
           arguments[item.parameter].storage) {
         other.value = AbstractValue::unknown();
+        other.isScattered = true;
         other.loaded |= item.loaded;
       }
   }
+  ++storing[item.parameter];
   unsigned &round = rounds[item.parameter];
   item.round = round;
   auto other = llvm::find_if(stores, [&](const KernelStore &held) {
@@ -596,7 +629,7 @@ std::optional<BodyValue> KernelRunner::callMemory(StringRef name,
     if (isAtomic) {
       BodyValue before;
       if (pointer.kind == BodyValue::Pointer) {
-        before = loadFrom(pointer);
+        before = loadBefore(pointer);
         read.set(pointer.parameter);
       }
       value = combine(AbstractValue::unknown(), {pointer, before, value});
@@ -676,6 +709,23 @@ std::optional<BodyValue> KernelRunner::callReduction(StringRef name,
   return std::nullopt;
 }
 
+/// Which of so many turns is looked at.
+double KernelRunner::turnOf(unsigned depth, double turns) const {
+  if (!turn || turn->depth != depth || !(turns > 1))
+    return 0;
+  return std::max(1.0, std::floor(turn->share * (turns - 1)));
+}
+
+/// Which block along an axis, of one element each.
+double KernelRunner::blockOf(const AbstractValue &axis) const {
+  constexpr StringLiteral kCounts[] = {"xnumel", "ynumel", "znumel"};
+  if (!axis.known || !(axis.number >= 0 && axis.number < 3))
+    return 0;
+  auto it = variables.find(kCounts[size_t(axis.number)]);
+  bool isKnown = it != variables.end() && it->second.value.value.known;
+  return isKnown ? turnOf(axis.number, it->second.value.value.number) : 0;
+}
+
 BodyValue KernelRunner::callFunction(StringRef name, ArrayRef<BodyValue> args) {
   auto value = [&](size_t i) { return args[i].value; };
   name = canonicalName(name);
@@ -684,7 +734,7 @@ BodyValue KernelRunner::callFunction(StringRef name, ArrayRef<BodyValue> args) {
   if (name == "infinity")
     return constant(INFINITY);
   if (name == "program_id")
-    return constant(0);
+    return constant(args.empty() ? 0 : blockOf(value(0)));
   if (args.empty())
     return name == "Vectorized" ? constant(0) : BodyValue();
   if (name == "full" || name == "set" || name == "vec_reduce_all")
@@ -928,11 +978,15 @@ void KernelRunner::runFor(const BodyStmt &stmt) {
   bool isTile =
       outer.consume_back("_inner") &&
       any_of(loops, [&](const Loop &loop) { return loop.variable == outer; });
-  if (name == "tid" || isTile || body.language == KernelBody::Triton)
+  bool counts = name != "tid" && !isTile && body.language == KernelBody::Cpp;
+  if (!counts)
     trips = 1;
+  start.value.number += turnOf(counting, trips);
   variables[name].value = start;
   loops.push_back({name, trips});
+  counting += counts;
   runAll(stmt.body);
+  counting -= counts;
   loops.pop_back();
 }
 
@@ -997,11 +1051,13 @@ KernelResult KernelRunner::run() {
     return {};
   return {std::move(stores), std::move(overwritten),
           std::move(read),   std::move(readBack),
-          readsByData,       std::move(divided)};
+          readsByData,       std::move(divided),
+          std::move(storing)};
 }
 
 KernelResult opprof::inductor::runKernel(const KernelBody &body,
                                          ArrayRef<KernelArgument> arguments,
-                                         KernelMemory &memory) {
-  return KernelRunner(body, arguments, memory).run();
+                                         KernelMemory &memory,
+                                         std::optional<KernelTurn> turn) {
+  return KernelRunner(body, arguments, memory, turn).run();
 }

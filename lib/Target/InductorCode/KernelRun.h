@@ -35,6 +35,8 @@ struct KernelStore {
   unsigned round = 0;
   /// It is read at other places than the first, or was found by `reload`.
   bool isReadBack = false;
+  /// Data says where it, or something over it, is stored.
+  bool isScattered = false;
 };
 
 /// Where `KernelStore::loaded` has what was stored through a parameter, of a
@@ -80,11 +82,25 @@ struct KernelResult {
   bool readsByData = false;
   /// As KernelStore::loaded: what places were loaded through that it divides.
   llvm::SmallBitVector divided;
+  /// By parameter: how many statements store through it.
+  llvm::SmallVector<unsigned> storing;
 };
 
+/// Another turn than the first of the loops that stand in `depth` others, or
+/// another block along that axis: at this share of all of them, the second at
+/// least.
+struct KernelTurn {
+  unsigned depth;
+  double share;
+};
+
+/// `turn`: runs the kernel for other elements than the first of what it
+/// stores. Of what several statements stored through one parameter, nothing is
+/// read back then.
 KernelResult runKernel(const KernelBody &body,
                        llvm::ArrayRef<KernelArgument> arguments,
-                       KernelMemory &memory);
+                       KernelMemory &memory,
+                       std::optional<KernelTurn> turn = std::nullopt);
 
 } // namespace opprof::inductor
 

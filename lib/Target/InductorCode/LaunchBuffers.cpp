@@ -796,7 +796,12 @@ void Joiner::setBuffers(const LaunchWork &work, ArrayRef<uint32_t> nodes,
     if (node == kNoNode) {
       if (i < proof.firsts.size())
         region.first = proof.firsts[i];
-      region.madeFrom.assign(proof.held.begin(), proof.held.end());
+      if (auto it = proof.multiples.find(i); it != proof.multiples.end())
+        region.multiple = it->second;
+      if (i < proof.firstsFrom.size() && !proof.firstsFrom[i].empty())
+        region.madeFrom = proof.firstsFrom[i];
+      else
+        region.madeFrom.assign(proof.held.begin(), proof.held.end());
       // A reduction in two stages stores a part of its value.
       if (nextPartial < unstored.size())
         partial[operand.storage] = {unstored[nextPartial++]};

@@ -194,6 +194,9 @@ struct HeldRegion {
   /// was computed from.
   AbstractValue first = AbstractValue::unknown();
   std::vector<uint32_t> madeFrom = {};
+  /// Without a node: it is this many times the value of that one, as the sum
+  /// of squares that a variance is divided from.
+  std::optional<ScaledNode> multiple = {};
   /// Of a concatenation, what it was put together from.
   std::vector<HeldRegion> parts = {};
   /// An input of a body: the same memory as other inputs of it, each read by
@@ -306,6 +309,8 @@ private:
   // Which of them the launch computes.
   void fillLaunch(const WrapperLaunch &from, uint32_t index,
                   launch::Launch &to);
+  std::vector<uint32_t> findTakers(const LaunchWork &work,
+                                   const LaunchProof &proof) const;
   std::vector<uint32_t> decideProven(llvm::ArrayRef<FoundNode> found,
                                      const LaunchWork &work,
                                      const LaunchProof &proof,

@@ -142,11 +142,13 @@ struct Redraw : Runners {
   KernelResult result;
 };
 
-/// The sum of a mean that a later launch divides by their number.
+/// The sum of a mean, or of a variance, that a later launch divides by their
+/// number.
 struct Begun {
   uint32_t mean = kNoNode;
   double count = 1;
   bool isSpelledOut = false;
+  bool isVariance = false;
 };
 } // namespace
 
@@ -201,6 +203,7 @@ public:
     size_t count = work.from.operands.size();
     proof.outputs.assign(count, kNoNode);
     proof.firsts.assign(count, AbstractValue::unknown());
+    proof.firstsFrom.resize(count);
   }
 
   LaunchProof run();
@@ -230,6 +233,11 @@ private:
   bool isSoleCopy(const LaunchOperand &operand, uint32_t copy,
                   uint32_t from) const;
   bool mayBe(const KernelStore &store, const Match &match) const;
+  void tellElsewhere(const LaunchOperand &operand, const KernelStore &store,
+                     GraphRunner &runner, GraphRunner &unrolled,
+                     SmallVectorImpl<uint32_t> &nodes);
+  void tellRivals(const LaunchOperand &operand, const KernelStore &store,
+                  GraphRunner &runner, GraphRunner &unrolled, Match &match);
   void redraw(GraphRunner::Sizes sizes);
   Runners makeRunners(GraphRunner::Sizes sizes) const;
   std::optional<bool> agreesAgain(
@@ -245,6 +253,7 @@ private:
   bool reach(uint32_t candidate, bool agrees, Match &match) const;
   Match findSum(const LaunchOperand &operand, const KernelStore &store,
                 GraphRunner &runner, GraphRunner &unrolled, Begun &out);
+  std::vector<uint32_t> findLoaded(const KernelStore &store) const;
   void setFirsts();
   void add(const Match &match);
   void addAsserted(const LaunchOperand &operand, const KernelStore &store,
@@ -291,6 +300,10 @@ private:
   /// they matter.
   unsigned draw = 0;
   std::vector<std::unique_ptr<Redraw>> redraws;
+  /// Runs of the kernel for other elements than the first, where one was asked
+  /// for; and whether it is run for such ones.
+  std::vector<KernelResult> elsewhere;
+  bool isElsewhere = false;
   /// It divides places that are drawn as other numbers are.
   bool dividesOthers = false;
   bool isComplete = false, hasStore = false;
@@ -386,9 +399,17 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
     AbstractValue at = GraphRunner::given(graph, region->node, *inside, draw);
     return isSecond ? applyOperator("imag", at) : at;
   };
-  // The first draw says what is read.
-  if (draw)
-    return region->node == kNoNode ? AbstractValue::unknown() : value();
+  auto multiple = [&] {
+    return applyOperator(
+        "mul",
+        {GraphRunner::given(graph, region->multiple->node, *inside, draw),
+         AbstractValue::constant(region->multiple->times)});
+  };
+  // The first draw says what is read, and the first elements.
+  if (draw || isElsewhere)
+    return region->node != kNoNode ? value()
+           : region->multiple      ? multiple()
+                                   : AbstractValue::unknown();
   proof.sure &= region->sure;
   if (region->node != kNoNode) {
     hold(parameter, *region);
@@ -401,11 +422,17 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
           hold(parameter, other);
     return value();
   }
+  if (region->multiple) {
+    proof.held.insert_range(graph.findSame(region->multiple->node));
+    readBy[parameter].insert(graph.twin[region->multiple->node]);
+    return multiple();
+  }
   if (*inside != 0 || !region->first.known)
     return AbstractValue::unknown();
-  proof.held.insert(region->madeFrom.begin(), region->madeFrom.end());
-  for (uint32_t node : region->madeFrom)
+  for (uint32_t node : region->madeFrom) {
+    proof.held.insert_range(graph.findSame(node));
     readBy[parameter].insert(graph.twin[node]);
+  }
   if (region->writer != kNoNode)
     begunBy.insert(region->writer);
   return region->first;
@@ -415,7 +442,8 @@ AbstractValue KernelProver::load(unsigned parameter, double offset) {
 /// holds goes in.
 void KernelProver::touch(unsigned parameter) {
   const LaunchOperand *operand = byParameter[parameter];
-  if (draw || !operand || operand->storage < 0 || !operand->offset)
+  if (draw || isElsewhere || !operand || operand->storage < 0 ||
+      !operand->offset)
     return;
   for (const HeldRegion &region : joiner.regions[operand->storage])
     if (region.node != kNoNode && region.graph == &graph &&
@@ -718,27 +746,159 @@ Match KernelProver::findMatch(const LaunchOperand &operand,
     if (other.score < best.score && other.scoreIfNew >= best.score &&
         !isCopy(best, other) && !isCopy(other, best))
       best.addRivals(other, false);
+  tellRivals(operand, store, runner, unrolled, best);
   return best;
+}
+
+/// Of nodes that have the value of a store's first element, leaves those that
+/// have that of other elements too, where one of them does.
+void KernelProver::tellElsewhere(const LaunchOperand &operand,
+                                 const KernelStore &store, GraphRunner &runner,
+                                 GraphRunner &unrolled,
+                                 SmallVectorImpl<uint32_t> &nodes) {
+  // Deeper loops, and more of their turns, were not needed to tell any.
+  constexpr unsigned kDepths = 4;
+  constexpr double kShares[] = {0, 0.5, 1};
+  SmallVector<int64_t> sizes, strides;
+  ArrayRef<Dim> shape = operand.info.shape;
+  for (auto [size, stride] : zip(shape, operand.info.stride)) {
+    sizes.push_back(joiner.sizeOf(size).value_or(0));
+    strides.push_back(joiner.sizeOf(stride).value_or(0));
+  }
+  if (sizes.size() != shape.size() || is_contained(sizes, 0))
+    return;
+  if (elsewhere.empty()) {
+    isElsewhere = true;
+    for (unsigned depth = 0; depth < kDepths; ++depth)
+      for (double share : kShares)
+        elsewhere.push_back(
+            runKernel(body, arguments, *this, KernelTurn{depth, share}));
+    isElsewhere = false;
+  }
+  auto tell = [&](const KernelStore &item) {
+    if (item.parameter != store.parameter || item.round != store.round ||
+        !(item.offset > 0) || !item.value.known)
+      return;
+    std::optional<GraphRunner::Place> place =
+        placeIn(sizes, strides, item.offset);
+    if (!place)
+      return;
+    bool hasOne = false;
+    auto isOther = [&](uint32_t node) {
+      // By other dimensions it is no element of this place.
+      std::optional<GraphRunner::Place> own = runner.shapeOf(node);
+      if (!own || !llvm::equal(*own, sizes))
+        return false;
+      AbstractValue value = runner.evaluate(node, *place);
+      bool agrees = item.value.agrees(value) ||
+                    (runner.canUnroll &&
+                     item.value.agrees(unrolled.evaluate(node, *place)));
+      hasOne |= agrees;
+      return value.known && !agrees;
+    };
+    SmallVector<uint32_t> left;
+    copy_if(nodes, std::back_inserter(left),
+            [&](uint32_t node) { return !isOther(node); });
+    if (hasOne)
+      nodes.assign(left.begin(), left.end());
+  };
+  for (const KernelResult &result : elsewhere) {
+    if (nodes.size() < 2)
+      return;
+    // Of what several statements store, another turn may store over it.
+    if (store.parameter >= result.storing.size() ||
+        result.storing[store.parameter] != 1)
+      continue;
+    llvm::for_each(result.stores, tell);
+    llvm::for_each(result.overwritten, tell);
+  }
+}
+
+/// Drops the rivals of a match that other elements tell from what is stored,
+/// or takes the one for it that they tell it to be.
+void KernelProver::tellRivals(const LaunchOperand &operand,
+                              const KernelStore &store, GraphRunner &runner,
+                              GraphRunner &unrolled, Match &match) {
+  if (!match.agrees || match.rivals.empty())
+    return;
+  SmallVector<uint32_t> nodes = {match.node};
+  for (uint32_t rival : match.rivals)
+    if (!is_contained(nodes, rival))
+      nodes.push_back(rival);
+  tellElsewhere(operand, store, runner, unrolled, nodes);
+  if (nodes.front() != match.node) {
+    Match other = match;
+    other.cone = LaunchProof();
+    if (!reach(nodes.front(), /*agrees=*/true, other) ||
+        other.cone.nodes.empty())
+      return;
+    other.isDoubtful |=
+        !mayBe(store, other) || agreesAgain(store, other.node) != true;
+    match = std::move(other);
+  }
+  match.rivals.assign(nodes.begin() + 1, nodes.end());
+}
+
+namespace {
+/// What a node is the mean of, or the variance, and by how many elements for
+/// each of its own a sum is divided for it.
+struct Averaged {
+  uint32_t operand;
+  double count;
+  bool isVariance;
+};
+} // namespace
+
+static std::optional<Averaged>
+findAveraged(uint32_t node, const IndexedGraph &graph,
+             function_ref<std::optional<uint64_t>(uint32_t)> countElements) {
+  auto make = [&](uint32_t operand, double correction,
+                  bool isVariance) -> std::optional<Averaged> {
+    std::optional<uint64_t> from = countElements(operand);
+    std::optional<uint64_t> to = countElements(node);
+    if (!from || !to || !*to)
+      return std::nullopt;
+    return Averaged{operand, double(*from) / double(*to) - correction,
+                    isVariance};
+  };
+  ArrayRef<uint32_t> operands = graph[node].operands;
+  if (operands.size() != 1)
+    return std::nullopt;
+  if (graph.family[node] == "mean")
+    return make(operands.front(), 0, false);
+  const GraphNode &both = graph[operands.front()];
+  if (graph[node].target != "operator.getitem" || both.operands.size() != 1 ||
+      graph.family[operands.front()] != "var_mean" ||
+      graph[node].args.size() != 2)
+    return std::nullopt;
+  if (graph[node].args[1].getAsInteger() == 1)
+    return make(both.operands.front(), 0, false);
+  for (const auto &[key, value] : both.kwargs)
+    if (key == "correction")
+      if (std::optional<double> correction = value.getAsNumber())
+        return make(both.operands.front(), *correction, true);
+  return std::nullopt;
 }
 
 /// A mean whose sum is stored here: what takes it divides.
 Match KernelProver::findSum(const LaunchOperand &operand,
                             const KernelStore &store, GraphRunner &runner,
                             GraphRunner &unrolled, Begun &out) {
+  auto countElements = [&](uint32_t node) -> std::optional<uint64_t> {
+    const std::vector<TensorInfo> &results = graph[node].results;
+    if (results.size() != 1)
+      return std::nullopt;
+    return joiner.elementsOf(results.front());
+  };
   Match best;
   for (uint32_t candidate : candidates) {
     const GraphNode &node = graph[candidate];
-    if (graph.family[candidate] != "mean" || node.results.size() != 1 ||
-        !mayCompute(candidate) || node.operands.size() != 1 ||
-        graph[node.operands.front()].results.size() != 1 ||
+    std::optional<Averaged> averaged =
+        findAveraged(candidate, graph, countElements);
+    if (!averaged || node.results.size() != 1 || !mayCompute(candidate) ||
         !joiner.fits(operand, node.results.front()))
       continue;
-    std::optional<uint64_t> from =
-        joiner.elementsOf(graph[node.operands.front()].results.front());
-    std::optional<uint64_t> to = joiner.elementsOf(node.results.front());
-    if (!from || !to || !*to)
-      continue;
-    Begun sum{candidate, double(*from) / double(*to), false};
+    Begun sum{candidate, averaged->count, false, averaged->isVariance};
     auto isSum = [&](AbstractValue mean) {
       mean.number *= sum.count;
       return store.value.agrees(mean);
@@ -959,6 +1119,7 @@ bool KernelProver::runOnce() {
   auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
   auto [runner, unrolled] = makeRunners(sizes);
   redraws.clear();
+  elsewhere.clear();
   if (result.readsByData)
     redraw(sizes);
   dividesOthers = any_of(result.divided.set_bits(), [&](unsigned parameter) {
@@ -996,7 +1157,7 @@ bool KernelProver::runOnce() {
     }
     // What is scattered has no value of its own: the one scatter that comes
     // from all that goes into it is what is read back.
-    bool isScattered = store.offset == -1 && match.node != kNoNode &&
+    bool isScattered = store.isScattered && match.node != kNoNode &&
                        isScatter(graph.family[match.node]) &&
                        match.rivals.empty();
     bool isOne = match.areRivalsEqual || !store.value.isData;
@@ -1008,6 +1169,12 @@ bool KernelProver::runOnce() {
     if (store.offset == 0 && operand && operand->offset && isUnsettled(store))
       settle(*operand, store, findMatch(*operand, store, runner, unrolled));
   }
+  auto findScatters = [&] {
+    SmallVector<uint32_t> found;
+    copy_if(candidates, std::back_inserter(found),
+            [&](uint32_t node) { return isScatter(graph.family[node]); });
+    return found;
+  };
   SmallVector<uint32_t> guessed;
   for (auto [i, operand] : enumerate(work.from.operands)) {
     if (proof.outputs[i] != kNoNode || begun.contains(i))
@@ -1028,14 +1195,21 @@ bool KernelProver::runOnce() {
       isComplete &= !(operand.role & KernelParameter::Output) || !isLive;
       continue;
     }
-    if (!proof.firsts[i].known)
+    if (!proof.firsts[i].known) {
       proof.firsts[i] = store->value;
+      proof.firstsFrom[i] = findLoaded(*store);
+    }
     bool isReadBack = isUnsettled(*store) && operand.offset;
     if (!isLive && !isReadBack) {
       addAsserted(operand, *store, runner, unrolled);
       continue;
     }
-    Match best = findMatch(operand, *store, runner, unrolled);
+    Match best;
+    // What is read back of a scatter is not what is made of that.
+    if (isReadBack && store->isScattered)
+      best = findMatch(operand, *store, runner, unrolled, findScatters());
+    if (best.node == kNoNode)
+      best = findMatch(operand, *store, runner, unrolled);
     if (isReadBack)
       settle(operand, *store, best);
     if (!isLive)
@@ -1098,18 +1272,40 @@ bool KernelProver::runOnce() {
   return !settled.empty();
 }
 
+/// The values that a store was loaded from; none where it was made of what the
+/// kernel reads back, which no later launch has.
+std::vector<uint32_t> KernelProver::findLoaded(const KernelStore &store) const {
+  std::vector<uint32_t> found;
+  for (unsigned parameter : store.loaded.set_bits()) {
+    auto it = readBy.find(parameter);
+    if (parameter >= arguments.size() || it == readBy.end())
+      return {};
+    found.insert(found.end(), it->second.begin(), it->second.end());
+  }
+  return found;
+}
+
 /// Sums of means, by the values that were read: a later launch knows no others.
 void KernelProver::setFirsts() {
   if (begun.empty())
     return;
   auto sizes = [&](const Dim &dim) { return joiner.sizeOf(dim); };
   for (const auto &[operand, sum] : begun) {
+    // Its mean may be a value of its own to who divides it.
+    if (sum.isVariance) {
+      proof.multiples.try_emplace(operand, ScaledNode{sum.mean, sum.count});
+      continue;
+    }
     GraphRunner runner(graph, proof.held, sizes);
     runner.withoutBias = &proof.withoutBias;
     runner.unrolls = sum.isSpelledOut;
     runner.unrollsWhole = body.language == KernelBody::Triton;
     proof.firsts[operand] = runner.evaluateFirst(sum.mean);
     proof.firsts[operand].number *= sum.count;
+    LaunchProof cone;
+    cone.held = proof.held;
+    if (joiner.collectCone(sum.mean, graph, cone))
+      proof.firstsFrom[operand].assign(cone.leaves.begin(), cone.leaves.end());
   }
 }
 

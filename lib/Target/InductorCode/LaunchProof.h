@@ -5,12 +5,19 @@
 
 #include "AbstractValue.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 
 #include <set>
 #include <vector>
 
 namespace opprof::inductor {
+
+/// A value that is that of a node, times a number.
+struct ScaledNode {
+  uint32_t node;
+  double times;
+};
 
 struct LaunchProof {
   /// Every value that is used later is that of a node, and the nodes say
@@ -26,6 +33,10 @@ struct LaunchProof {
   llvm::DenseMap<size_t, llvm::SmallVector<uint32_t, 1>> rivals;
   /// By operand: what stands for the first element that is stored.
   std::vector<AbstractValue> firsts;
+  /// By operand: the values that this one was loaded from.
+  std::vector<std::vector<uint32_t>> firstsFrom;
+  /// By operand: that of which it is a multiple, where that is no node's value.
+  llvm::DenseMap<size_t, ScaledNode> multiples;
   /// What is computed, views left out.
   std::set<uint32_t> nodes;
   /// Of those, what leads to stores that are proven each by itself.

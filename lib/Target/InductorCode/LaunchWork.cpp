@@ -240,6 +240,29 @@ bool Joiner::isComputedBefore(const LaunchWork &work, uint32_t node) const {
          program.launches[earlier->second].line != work.from.line;
 }
 
+/// The library work that takes what the launch moves, where each of the values
+/// is for one call that is still to come.
+std::vector<uint32_t> Joiner::findTakers(const LaunchWork &work,
+                                         const LaunchProof &proof) const {
+  const IndexedGraph &graph = work.graph;
+  std::vector<uint32_t> found;
+  for (uint32_t moved : proof.outputs) {
+    if (moved == kNoNode)
+      continue;
+    SmallVector<uint32_t> open = {graph.value[moved]}, takers;
+    while (!open.empty())
+      for (uint32_t user : graph.users[open.pop_back_val()])
+        if (graph.isView(user))
+          open.push_back(user);
+        else if (graph.library[user] && !isComputedBefore(work, user) &&
+                 !is_contained(takers, user))
+          takers.push_back(user);
+    if (takers.size() == 1 && !is_contained(found, takers.front()))
+      found.push_back(takers.front());
+  }
+  return found;
+}
+
 /// A launch whose stores, or whose arguments, say which nodes it computes.
 std::vector<uint32_t> Joiner::decideProven(ArrayRef<FoundNode> found,
                                            const LaunchWork &work,
@@ -261,6 +284,11 @@ std::vector<uint32_t> Joiner::decideProven(ArrayRef<FoundNode> found,
       });
     });
   };
+  // Without any record what it is moved for is all that there is to say.
+  bool isMoved = found.empty() && proof.nodes.empty() && work.isGenerated;
+  if (isMoved)
+    for (uint32_t node : findTakers(work, proof))
+      listed.try_emplace(node, nullptr);
   std::vector<uint32_t> computed;
   for (auto [at, record] : listed) {
     bool isWork = proof.nodes.count(at);
@@ -290,8 +318,11 @@ std::vector<uint32_t> Joiner::decideProven(ArrayRef<FoundNode> found,
     bool isRecorded = record && isRecord(*record);
     bool isSure = proof.unique && (proof.sure || isRecorded);
     node.confidence = isSure ? Confidence::High : Confidence::Medium;
-    if (isPrepared)
+    if (isPrepared) {
+      if (isMoved)
+        node.evidence.push_back("dataflow");
       continue;
+    }
     if (isCall && !is_contained(node.evidence, "target"))
       node.evidence.push_back("target");
     if (!is_contained(node.evidence, "dataflow"))
@@ -376,7 +407,8 @@ std::vector<uint32_t> Joiner::decideListed(std::vector<FoundNode> found,
   addContinued(work, computed, to);
   // What is stored now, with the second stages among it.
   if (any_of(to.nodes, [](const LaunchNode &node) { return node.continued; }))
-    work.outputs = matchOutputs(from, work.index, computed, graph);
+    work.outputs =
+        matchOutputs(from, work.index, computed, graph, proof.outputs);
   // A kernel that only moves data for a library call gives its input's value.
   const DenseSet<uint32_t> &available = work.inputs.available;
   if (work.isGenerated && computed.empty() && available.size() == 1)

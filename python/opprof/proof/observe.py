@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -224,10 +225,12 @@ class Program:
         """Inputs of the sizes that the code's harness states, with numbers that the graph turns into others, as far as that can be had."""
         described = harness_inputs(self.module, self.code)
         given = fill(described, seed, indices=indices)
+        _keep_in_windows(self.document["graphs"][0], given)
         if self._run_graph(given, seed=seed, indices=indices).leaves_numbers:
             # Deep networks that nothing normalizes multiply until all values are the same infinity, of which none tells nodes apart.
             weights = _weights(self.document["graphs"][0])
             given = fill(described, seed, indices=indices, weights=weights)
+            _keep_in_windows(self.document["graphs"][0], given)
         return given
 
     def observe(
@@ -319,6 +322,20 @@ def _weights(graph: dict[str, Any]) -> set[int]:
         if name in places:
             found.add(places[name])
     return found
+
+
+def _keep_in_windows(graph: dict[str, Any], given: Sequence[Any]) -> None:
+    """Makes what a pooling's gradient takes for places in its windows such places: others lie outside of the image. Of windows that are
+    padded the one in the middle is never in the padding."""
+    places = {entry["name"]: place for place, entry in enumerate(graph["inputs"])}
+    for node in graph["nodes"]:
+        if not str(node["target"]).startswith("prims._low_memory_max_pool_offsets_to_indices"):
+            continue
+        offsets, window, _, _, padding = node["args"][:5]
+        value = given[places[offsets["node"]]] if offsets.get("node") in places else None
+        if isinstance(value, torch.Tensor):
+            count = math.prod(window)
+            value.copy_(torch.full_like(value, count // 2) if any(padding) else value % count)
 
 
 def _family(node: dict[str, Any]) -> str:

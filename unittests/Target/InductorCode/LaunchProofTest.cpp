@@ -1301,54 +1301,64 @@ TEST(LaunchProof, WhatDividesPlacesWithoutBoundsProvesNothing) {
   EXPECT_FALSE(program.isHigh(0)) << program.nodes(0);
 }
 
-// Of a matrix and its transpose the first elements are one: that dataflow
-// proposes what stands first says nothing against the other.
-TEST(LaunchProof, WhatDataflowGuessesHasRivals) {
-  std::string kernel =
-      tritonKernel("triton_poi_0", "in_ptr0, out_ptr0",
-                   "'in_ptr0': '*fp32', 'out_ptr0': '*fp32'",
-                   "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
-                   "    tmp1 = libdevice.tanh(tmp0)\n"
-                   "    tl.store(out_ptr0 + (x0), tmp1, xmask)\n");
-  Program program(
-      kernel +
-          call("    a, = args\n"
-               "    buf0 = empty_strided_cuda((4, 4), (4, 1), torch.float32)\n"
-               "    triton_poi_0.run(a, buf0, 16, stream=stream0)\n"
-               "    return (buf0, )\n"),
-      "    def forward(self, a: \"f32[4, 4]\"):\n"
-      "        permute: \"f32[4, 4]\" = torch.ops.aten.permute.default(a, [1, "
-      "0])\n"
-      "        tanh: \"f32[4, 4]\" = torch.ops.aten.tanh.default(permute)\n"
-      "        tanh_1: \"f32[4, 4]\" = torch.ops.aten.tanh.default(a)\n"
-      "        return (tanh_1, tanh)\n");
-  EXPECT_FALSE(program.isHigh(0)) << program.nodes(0);
+// Of a matrix and its transpose the first elements are one, others are not;
+// and where several statements store, no other is known to stay.
+TEST(LaunchProof, OtherElementsTellRivals) {
+  std::string store = "    tl.store(out_ptr0 + (x0), tmp1, xmask)\n";
+  auto isHigh = [&](const std::string &stores) {
+    std::string kernel =
+        tritonKernel("triton_poi_0", "in_ptr0, out_ptr0",
+                     "'in_ptr0': '*fp32', 'out_ptr0': '*fp32'",
+                     "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n"
+                     "    tmp1 = libdevice.tanh(tmp0)\n" +
+                         stores);
+    Program program(
+        kernel + call("    a, = args\n"
+                      "    buf0 = empty_strided_cuda((4, 4), (4, 1), "
+                      "torch.float32)\n"
+                      "    triton_poi_0.run(a, buf0, 16, stream=stream0)\n"
+                      "    return (buf0, )\n"),
+        "    def forward(self, a: \"f32[4, 4]\"):\n"
+        "        permute: \"f32[4, 4]\" = torch.ops.aten.permute.default(a, "
+        "[1, 0])\n"
+        "        tanh: \"f32[4, 4]\" = torch.ops.aten.tanh.default(permute)\n"
+        "        tanh_1: \"f32[4, 4]\" = torch.ops.aten.tanh.default(a)\n"
+        "        return (tanh_1, tanh)\n");
+    return program.isHigh(0) && program.nodes(0) == "tanh_1";
+  };
+  EXPECT_TRUE(isHigh(store));
+  EXPECT_FALSE(isHigh(store + store));
 }
 
-/// A kernel that stores three times what lies at `place` of 32 elements.
-std::string tripleKernel(StringRef name, StringRef place) {
+/// A kernel that stores three times what lies at `place` of 32 elements, by so
+/// many statements.
+std::string tripleKernel(StringRef name, StringRef place, int statements) {
+  std::string stores;
+  for (int i = 0; i < statements; ++i)
+    stores += "out_ptr0[static_cast<int64_t>(x1 + 4L*x0)] = tmp2;\n";
   return cppKernel(
       name, "'const float*', 'float*'", "const float* in_ptr0, float* out_ptr0",
       loop("x0", 8) + loop("x1", 4) +
           "auto tmp0 = in_ptr0[static_cast<int64_t>(" + place.str() +
           ")];\nauto tmp1 = static_cast<float>(3.0);\n"
-          "auto tmp2 = float(tmp0 * tmp1);\n"
-          "out_ptr0[static_cast<int64_t>(x1 + 4L*x0)] = tmp2;\n"
-          "}\n}\n");
+          "auto tmp2 = float(tmp0 * tmp1);\n" +
+          stores + "}\n}\n");
 }
 
-// Of a view and the copy of a transpose the first elements are one: which of
-// them the first launch was taken to compute doesn't prove the other of the
-// second.
+// Of a view and the copy of a transpose the first elements are one: where
+// others don't tell which of them the first launch computed, what it was taken
+// for doesn't prove the other of the second.
 TEST(LaunchProof, WhatIsLeftOfRivalsIsNoProof) {
-  std::string code =
-      tripleKernel("ka", "x0 + 8L*x1") + tripleKernel("kb", "x1 + 4L*x0") +
-      call("    x, = args\n"
-           "    buf0 = empty_strided_cpu((8, 4), (4, 1), torch.float32)\n"
-           "    ka(x, buf0)\n"
-           "    buf1 = empty_strided_cpu((8, 4), (4, 1), torch.float32)\n"
-           "    kb(x, buf1)\n"
-           "    return (buf1, buf0, )\n");
+  auto code = [](int statements) {
+    return tripleKernel("ka", "x0 + 8L*x1", statements) +
+           tripleKernel("kb", "x1 + 4L*x0", statements) +
+           call("    x, = args\n"
+                "    buf0 = empty_strided_cpu((8, 4), (4, 1), torch.float32)\n"
+                "    ka(x, buf0)\n"
+                "    buf1 = empty_strided_cpu((8, 4), (4, 1), torch.float32)\n"
+                "    kb(x, buf1)\n"
+                "    return (buf1, buf0, )\n");
+  };
   std::string plain =
       "        view: \"f32[8, 4]\" = torch.ops.aten.view.default(x, [8, 4])\n"
       "        r: \"f32[8, 4]\" = torch.ops.aten.mul.Tensor(view, 3.0)\n";
@@ -1359,12 +1369,54 @@ TEST(LaunchProof, WhatIsLeftOfRivalsIsNoProof) {
       "        clone: \"f32[8, 4]\" = torch.ops.aten.clone.default(permute, "
       "memory_format = torch.contiguous_format)\n";
   for (const std::string &nodes : {plain + turned, turned + plain}) {
-    Program program(code, "    def forward(self, x: \"f32[4, 8]\"):\n" + nodes +
-                              "        return (r, clone)\n");
-    for (size_t launch : {0, 1})
-      EXPECT_FALSE(program.isHigh(launch))
-          << launch << ": " << program.nodes(launch);
+    std::string graph = "    def forward(self, x: \"f32[4, 8]\"):\n" + nodes +
+                        "        return (r, clone)\n";
+    Program told(code(1), graph), untold(code(2), graph);
+    for (size_t launch : {0, 1}) {
+      EXPECT_TRUE(told.isHigh(launch)) << launch << ": " << told.nodes(launch);
+      EXPECT_FALSE(untold.isHigh(launch))
+          << launch << ": " << untold.nodes(launch);
+    }
+    EXPECT_EQ(told.nodes(0), "mul clone");
+    EXPECT_EQ(told.nodes(1), "r");
   }
+}
+
+// The mean beside a variance is begun by a sum, as one that stands alone is.
+TEST(LaunchProof, TheMeanBesideAVarianceMayBeDividedLater) {
+  std::string read = "auto tmp0 = in_ptr0[static_cast<int64_t>(x1 + 8L*x0)];\n";
+  Program program(
+      cppKernel("ka", "'const float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0",
+                loop("x0", 4) + "float tmp_acc0 = 0;\n" + loop("x1", 8) + read +
+                    "tmp_acc0 = tmp_acc0 + tmp0;\n}\n"
+                    "out_ptr0[static_cast<int64_t>(x0)] = tmp_acc0;\n}\n") +
+          cppKernel(
+              "kb", "'const float*', 'const float*', 'float*'",
+              "const float* in_ptr0, const float* in_ptr1, float* out_ptr0",
+              loop("x0", 4) + loop("x1", 8) + read +
+                  "auto tmp1 = in_ptr1[static_cast<int64_t>(x0)];\n"
+                  "auto tmp2 = static_cast<float>(8.0);\n"
+                  "auto tmp3 = tmp1 / tmp2;\n"
+                  "auto tmp4 = float(tmp0 - tmp3);\n"
+                  "out_ptr0[static_cast<int64_t>(x1 + 8L*x0)] = tmp4;\n"
+                  "}\n}\n") +
+          call("    a, = args\n"
+               "    buf0 = empty_strided_cpu((4, 1), (1, 4), torch.float32)\n"
+               "    ka(a, buf0)\n"
+               "    buf1 = empty_strided_cpu((4, 8), (8, 1), torch.float32)\n"
+               "    kb(a, buf0, buf1)\n"
+               "    return (buf1, )\n"),
+      "    def forward(self, a: \"f32[4, 8]\"):\n"
+      "        var_mean = torch.ops.aten.var_mean.correction(a, [1], "
+      "correction "
+      "= 0, keepdim = True)\n"
+      "        getitem: \"f32[4, 1]\" = var_mean[1];  var_mean = None\n"
+      "        sub: \"f32[4, 8]\" = torch.ops.aten.sub.Tensor(a, getitem)\n"
+      "        return (sub,)\n");
+  EXPECT_EQ(program.nodes(0), "var_mean");
+  EXPECT_EQ(program.nodes(1), "var_mean~ sub");
+  EXPECT_TRUE(program.isHigh(0) && program.isHigh(1));
 }
 
 // What may be stored in place of a value may be so in place of its copy.
@@ -1375,6 +1427,7 @@ TEST(LaunchProof, WhatRivalsAValueRivalsItsCopy) {
                 loop("x0", 4) + loop("x1", 4) +
                     "auto tmp0 = in_ptr0[static_cast<int64_t>(x0 + 4L*x1)];\n"
                     "auto tmp1 = std::tanh(tmp0);\n"
+                    "out_ptr0[static_cast<int64_t>(x1 + 4L*x0)] = tmp1;\n"
                     "out_ptr0[static_cast<int64_t>(x1 + 4L*x0)] = tmp1;\n"
                     "}\n}\n") +
           call("    a, = args\n"
