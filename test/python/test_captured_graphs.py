@@ -138,6 +138,7 @@ def test_a_capture_ends_on_the_stream_it_began_on(
         with on(stream):
             yield
 
+    monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None, raising=False)
     for name, value in {
         "CUDAGraph": object,
         "graph": capture,
@@ -159,6 +160,36 @@ def test_a_capture_ends_on_the_stream_it_began_on(
     with pytest.raises(RuntimeError) if fails else contextlib.nullcontext():
         assert capture_on(side, step)[1] == 3
     assert current == [own] and runs == [side] * 3
+
+
+def test_a_capture_has_a_workspace_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others give back at any time is nothing that a replay writes, and what a replay writes is nobody else's."""
+    # As PyTorch keeps them, by the stream; those of a capture lie in its memory.
+    workspaces: dict[Stream, str] = {}
+    side, place = Stream(), ["everybody's"]
+
+    @contextlib.contextmanager
+    def capture(graph: object, stream: Stream, capture_error_mode: str) -> Iterator[None]:
+        place[0] = "the graph's"
+        yield
+        place[0] = "everybody's"
+
+    monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", workspaces.clear, raising=False)
+    for name, value in {
+        "CUDAGraph": object,
+        "graph": capture,
+        "current_stream": lambda: side,
+        "set_stream": lambda stream: None,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, value)
+
+    def product() -> str:
+        return workspaces.setdefault(side, place[0])
+
+    assert product() == "everybody's"
+    for _ in range(2):
+        assert capture_on(side, product)[1] == "the graph's"
+        assert product() == "everybody's"
 
 
 def test_graphs_are_captured_in_one_place() -> None:

@@ -561,6 +561,8 @@ def check_backend(
     program = subject.step_of(called)
     try:
         subject.run(program, SEEDS[0])
+    except torch.AcceleratorError:
+        raise
     except Exception as error:
         verdict.add("run", False, f"{type(error).__name__}: {_first_line(error)}")
         return verdict, None
@@ -675,6 +677,9 @@ def _check_equality(
 ) -> None:
     try:
         verdict.error = subject.error_of(program)
+    except torch.AcceleratorError:
+        # Nothing runs on the device in this process any more.
+        raise
     except Exception as error:
         verdict.add(_EQUALITY, False, f"{type(error).__name__}: {error}")
         return

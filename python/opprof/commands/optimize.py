@@ -96,6 +96,16 @@ class OptimizeOptions:
 
 def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     """Profiles, recommends, tries, keeps, and reports; leaves everything below `output`."""
+    try:
+        return _optimize(path, output, options)
+    except torch.AcceleratorError as error:
+        raise OpprofError(
+            f"{path}: the device failed, and does nothing more for this process: {str(error).splitlines()[0]}",
+            remedy="the last line above says what ran; CUDA_LAUNCH_BLOCKING=1 makes the kernel that failed raise it. If the model runs alone, tell us",
+        ) from error
+
+
+def _optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     clock = Clock(options.budget_seconds)
     first_lines: tuple[str, ...] = ()
     if options.archive is not None:

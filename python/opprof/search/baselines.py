@@ -210,6 +210,9 @@ def make_baseline(
         baseline.error = None
         baseline.reason = f"left out: {why_ended(up, tunes=recipe.tunes_float32)}"
         subject.restore()
+    except torch.AcceleratorError:
+        # Nothing runs on the device in this process any more.
+        raise
     except Exception as error:
         text = (str(error) or "no message").splitlines()[0][:200]
         baseline.reason = f"fails: {type(error).__name__}: {text}"

@@ -159,6 +159,8 @@ class Search:
         self.ends_with_box = (
             subject.script.device_type == "cpu" and clock.budget_seconds is not None
         )
+        # What compiling Inductor's program took here.
+        self.inductor_seconds = 0.0
         # Levels by region, and what makes them needless where it is kept.
         self.regions: Script | None = None
         self.instead_of_regions: list[Script] = []
@@ -279,7 +281,7 @@ class Search:
         # What failed may have had no memory.
         if early is not None and not early.inductor.reason:
             self.found.baselines.append(early.inductor)
-            self._note_least(early.seconds)
+            self._note_inductor(early.seconds)
             return
         baseline = Baseline(recipe)
         self.found.baselines.append(baseline)
@@ -294,7 +296,8 @@ class Search:
                 )
                 return
         # Nothing is known of how long a recipe compiles but how long others did.
-        needed = self.workshop.longest_seconds * (3 if recipe.tunes_float32 else 1)
+        longest = max(self.workshop.longest_seconds, self.inductor_seconds)
+        needed = longest * (3 if recipe.tunes_float32 else 1)
         self._wait_for_job(job_of(recipe), needed)
         if recipe.name not in (EAGER, INDUCTOR) and not self.clock.allows(needed):
             baseline.reason = f"left out: {BOX_OVER}"
@@ -307,7 +310,7 @@ class Search:
                 limit = self._box_limit()
             made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
         if recipe.name == INDUCTOR:
-            self._note_least(time.monotonic() - begin)
+            self._note_inductor(time.monotonic() - begin)
         if self.ahead.works and _OUT_OF_MEMORY in made.reason:
             self._give_others_up()
             made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
@@ -315,9 +318,11 @@ class Search:
         if made.reason:
             progress(f"     {made.reason}")
 
-    def _note_least(self, seconds: float) -> None:
-        """The first candidate takes at least as long as Inductor's program."""
-        self.workshop.longest_seconds = max(self.workshop.longest_seconds, seconds)
+    def _note_inductor(self, seconds: float) -> None:
+        """Other recipes take as long as Inductor's program, and on a CPU the first candidate; on a GPU that is begun in any case."""
+        self.inductor_seconds = seconds
+        if self.ends_with_box:
+            self.workshop.longest_seconds = max(self.workshop.longest_seconds, seconds)
 
     def _tuning_limit(self) -> float:
         """Seconds that choosing kernels by timing them may take."""

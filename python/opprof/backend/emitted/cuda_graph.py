@@ -55,6 +55,10 @@ def capture_on(
     """What a function does as a CUDA graph, and its results, which each replay writes anew. It has run on the stream before."""
     graph = torch.cuda.CUDAGraph()
     current = torch.cuda.current_stream()
+    # PyTorch keeps a workspace for the products of each stream, which others give back at any time, as mode="reduce-overhead" does when it
+    # compiles: replays would write into memory that is somebody else's. One that is made within the capture is the graph's own, and no
+    # later product on the same stream is to have it.
+    torch._C._cuda_clearCublasWorkspaces()
     try:
         # Other threads may allocate and synchronize meanwhile.
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
@@ -62,6 +66,7 @@ def capture_on(
     finally:
         # A capture that fails leaves this thread on the stream that it was captured on.
         torch.cuda.set_stream(current)
+        torch._C._cuda_clearCublasWorkspaces()
     return graph, results
 
 
