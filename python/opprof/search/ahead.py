@@ -336,10 +336,7 @@ def _work(
     for stream in (1, 2):
         os.dup2(sink, stream)
     torch._inductor.config.compile_threads = threads
-    # The model is loaded, which takes cores from what is waited for, where there is a job for each of those before.
-    while count.value <= place:
-        time.sleep(_LOOK_SECONDS)
-    subject = Subject(load_model_script(path, device=device))
+    subject: Subject | None = None
     # What comes before the last one that was free has been taken.
     number = 0
     while True:
@@ -355,6 +352,8 @@ def _work(
             number += 1
             continue
         job: Job = pickle.loads(mine.read_bytes())
+        # Who has no job loads no model: that takes cores from what is waited for.
+        subject = subject or Subject(load_model_script(path, device=device))
         became = _GIVEN_UP
         # What fails here fails again where it is said.
         with contextlib.suppress(Exception), contextlib.ExitStack() as stack:
