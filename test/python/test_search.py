@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import multiprocessing
 import os
 import shutil
@@ -1183,38 +1184,33 @@ def test_what_compiles_ahead_stands_still_while_something_runs(subject: Subject)
     ]
 
 
-def test_others_stand_still_while_a_job_is_waited_for(
-    subject: Subject, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = Job(), Job(options=(("freezing", True),))
-    seen: list[set[int]] = []
-    stop = ahead.stop
-
-    def stopping(processes: Any, stopped: list[int] | None = None) -> list[int]:
-        asked = list(processes)
-        seen.append(set(asked))
-        return stop(asked, stopped)
-
-    monkeypatch.setattr(ahead, "stop", stopping)
+def test_a_model_is_loaded_by_who_has_a_job(tmp_path: Path, script: Callable[..., Path]) -> None:
+    file = script(MODEL + f"\nopen({str(tmp_path / 'loaded')!r}, 'a').write('x')\n")
+    subject = Subject(load_model_script(file))
     with Ahead(subject.script, 2) as one:
-        ids = {process.pid or 0 for process in one._processes}
-        one.add([first, second])
-        end = time.monotonic() + 300
-        while set(one._taken) != {1, 2} and time.monotonic() < end:
-            time.sleep(0.002)
-        at_it = one._processes[list(one._taken).index(1)].pid or 0
-        # So that it is not done before the others are looked at.
-        os.kill(at_it, signal.SIGSTOP)
-        assert not one._done[0]
-        # Where kernels are compiled under locks, one of them may be what is waited for.
-        assert one._has_locks and not one.wait_for(first, 0.2) and not seen
-        one._has_locks = False
-        assert not one.wait_for(first, 0.5)
-        assert seen == [ids - {at_it}]
-        assert [state_of(process) for process in ids - {at_it}] != ["T"]
-        os.kill(at_it, signal.SIGCONT)
-        assert one.wait_for(first) and one.wait_for(second)
-        assert "T" not in map(state_of, ids)
+        one.add([Job()])
+        assert one.wait_for(Job())
+        assert sum(map(bool, one._taken)) == 1
+    # Here, and by the one.
+    assert (tmp_path / "loaded").read_text() == "xx"
+
+
+def test_on_a_gpu_no_other_process_is_waited_for(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+
+    class Others(Ahead):
+        def wait_for(self, job: Job | None, seconds: float = float("inf")) -> bool:
+            asked.append(seconds)
+            return False
+
+    others = Others(subject.script, 0)
+    for device in ("cpu", "cuda"):
+        monkeypatch.setattr(type(subject.script), "device_type", device)
+        search = Search(subject, [], tmp_path, tmp_path, SearchOptions(1e-3), Clock(), others)
+        assert not search._wait_for_job(Job(), 5.0)
+    assert asked == [math.inf, 0.0]
 
 
 def test_who_stands_still_goes_on_where_quiet_takes_too_long(

@@ -168,35 +168,20 @@ class Ahead:
     def wait_for(self, job: Job | None, seconds: float = float("inf")) -> bool:
         """Until a job is done that somebody is at or takes next, but not for longer; whether it is done. Others are done as soon by who
         asks.
-
-        Who is at others stands still meanwhile, for a while: cores are shared. Not so where one may hold a lock that is waited for.
         """
         end = time.monotonic() + min(seconds, _LONGEST_SECONDS)
         number = -1 if job is None else self._numbers.get(job, -1)
-        still: list[int] = []
-        still_until = 0.0
-        try:
-            while self._is_soon_done(number) and time.monotonic() < end:
-                if not still_until and not self._has_locks and number + 1 in self._taken:
-                    stop(self._alive(beside=number), still)
-                    still_until = time.monotonic() + _STILL_SECONDS
-                if still and time.monotonic() > still_until:
-                    go_on(still)
-                    still = []
-                time.sleep(0.02)
-        finally:
-            go_on(still)
+        while self._is_soon_done(number) and time.monotonic() < end:
+            time.sleep(0.02)
         known = 0 <= number < _MOST_JOBS and bool(self._processes)
         return known and bool(self._done[number] == _COMPILED)
 
-    def _alive(self, beside: int | None = None) -> list[int]:
-        """The processes that there are, without the one that is at a job."""
+    def _alive(self) -> list[int]:
+        """The processes that there are."""
         return [
             process.pid
-            for place, process in enumerate(self._processes)
-            if process.pid is not None
-            and process.is_alive()
-            and (beside is None or self._taken[place] != beside + 1)
+            for process in self._processes
+            if process.pid is not None and process.is_alive()
         ]
 
     def _is_soon_done(self, number: int) -> bool:
