@@ -15,6 +15,19 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
+def raise_if_lost(error: Exception) -> None:
+    """Raises the error where the GPU does nothing more for this process since, as after an illegal memory access. What a stream that is
+    captured does not allow is an error of the same class, and no harm to anything else.
+    """
+    import torch
+
+    if isinstance(error, torch.AcceleratorError):
+        try:
+            synchronize()
+        except RuntimeError:
+            raise error from None
+
+
 @contextlib.contextmanager
 def float32_products(*, tf32: bool) -> Iterator[None]:
     """Products of float32 on TF32 units, or not on them, while the block runs.

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from opprof import devices
 from opprof.devices import float32_products
 
 
@@ -26,3 +27,17 @@ def test_settings_of_products_are_as_they_were(tf32: bool, before: str) -> None:
     finally:
         products.allow_tf32 = own == "tf32"
         products.fp32_precision = own
+
+
+def test_what_a_device_survives_is_told_from_its_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch has one class for all that CUDA says."""
+    refused = torch.AcceleratorError("operation not permitted when stream is capturing")
+
+    def fail() -> None:
+        raise torch.AcceleratorError("an illegal memory access was encountered")
+
+    devices.raise_if_lost(refused)
+    monkeypatch.setattr(devices, "synchronize", fail)
+    devices.raise_if_lost(ValueError("of the model"))
+    with pytest.raises(torch.AcceleratorError, match="not permitted"):
+        devices.raise_if_lost(refused)

@@ -1130,6 +1130,14 @@ def test_what_a_search_needs_in_any_case_is_there_before_the_profile(
         )
         monkeypatch.delattr(explore, "explore_precision")
         search._find_precision()
+        inductor = next(way for way in baselines.recipes(subject) if way.name == baselines.INDUCTOR)
+        search._add_baseline(inductor)
+        assert search.found.baselines == [explored.inductor]
+        assert search.inductor_seconds == explored.seconds > 0
+        # What failed beside others is made again.
+        explored.inductor = replace(explored.inductor, program=None, reason="fails: no memory")
+        search._add_baseline(inductor)
+        assert search.found.baselines[1].program is subject.inductor
 
 
 def test_jobs_are_waited_for_as_long_as_is_said(subject: Subject) -> None:
@@ -1352,6 +1360,8 @@ def members_of(session: int) -> set[int]:
 def test_what_processes_began_ends_with_them(script: Callable[..., Path]) -> None:
     with Ahead(load_model_script(script(CHILD + MODEL)), 1) as one:
         worker = one._processes[0].pid or 0
+        # Who has no job loads nothing.
+        one.add([Job()])
         end = time.monotonic() + 300
         while len(members_of(worker)) < 2:
             assert time.monotonic() < end

@@ -48,6 +48,8 @@ private:
   struct Loop {
     StringRef variable;
     double trips;
+    /// It begins at another than its first turn.
+    bool isElsewhere = false;
   };
   struct Variable {
     BodyValue value;
@@ -887,9 +889,12 @@ bool KernelRunner::accumulate(const BodyStmt &stmt, StringRef name) {
       body.language != KernelBody::Cpp)
     return false;
   double count = 1;
+  bool isElsewhere = false;
   for (const Loop &loop :
-       ArrayRef(loops).drop_front(std::min(it->second.depth, loops.size())))
+       ArrayRef(loops).drop_front(std::min(it->second.depth, loops.size()))) {
     count *= loop.trips;
+    isElsewhere |= loop.isElsewhere;
+  }
   BodyValue before = it->second.value;
   BodyValue value = evaluate(*step.items[isCascade ? 0 : 1]);
   bool isFirst = !before.value.isData && before.kind == BodyValue::Plain;
@@ -932,6 +937,10 @@ bool KernelRunner::accumulate(const BodyStmt &stmt, StringRef name) {
         result.value = AbstractValue::unknown();
     }
   }
+  // A sum is of all elements, whichever one of them is looked at: scaled from
+  // another than the first it would be taken for the sum of another value.
+  if (isElsewhere)
+    result = combine(AbstractValue::unknown(), {before, value});
   if (isCascade)
     if (StringRef helper = baseName(*step.items[1]); !helper.empty())
       variables[helper].value = result;
@@ -981,9 +990,10 @@ void KernelRunner::runFor(const BodyStmt &stmt) {
   bool counts = name != "tid" && !isTile && body.language == KernelBody::Cpp;
   if (!counts)
     trips = 1;
-  start.value.number += turnOf(counting, trips);
+  double turn = turnOf(counting, trips);
+  start.value.number += turn;
   variables[name].value = start;
-  loops.push_back({name, trips});
+  loops.push_back({name, trips, turn != 0});
   counting += counts;
   runAll(stmt.body);
   counting -= counts;

@@ -24,7 +24,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from opprof.backend.promotion import Promoted
-from opprof.devices import synchronize
+from opprof.devices import raise_if_lost, synchronize
 from opprof.errors import OpprofError
 from opprof.export.model_script import ModelScript
 from opprof.progress import progress
@@ -561,9 +561,8 @@ def check_backend(
     program = subject.step_of(called)
     try:
         subject.run(program, SEEDS[0])
-    except torch.AcceleratorError:
-        raise
     except Exception as error:
+        raise_if_lost(error)
         verdict.add("run", False, f"{type(error).__name__}: {_first_line(error)}")
         return verdict, None
     if front is not None:
@@ -677,10 +676,8 @@ def _check_equality(
 ) -> None:
     try:
         verdict.error = subject.error_of(program)
-    except torch.AcceleratorError:
-        # Nothing runs on the device in this process any more.
-        raise
     except Exception as error:
+        raise_if_lost(error)
         verdict.add(_EQUALITY, False, f"{type(error).__name__}: {error}")
         return
     seeds = f"{len(SEEDS)} seeds"

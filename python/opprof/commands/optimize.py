@@ -63,7 +63,7 @@ from opprof.units import counted, microseconds, milliseconds
 # A machine with so many has some that a profile leaves idle.
 _IDLE_CORES = 8
 # Of the time of the first profile: what a profile of the result takes that compiles, and one that finds everything compiled. The proof
-# compiles nothing.
+# compiles nothing of what the search compiled.
 _AGAIN, _FROM_CACHE = 0.6, 0.2
 # What of that is kept until there is something to prove: a box that is late is of more use than one with nothing in it.
 _BEFORE_ANY = 0.5
@@ -195,8 +195,8 @@ def _search(
 
 
 def _is_over(clock: Clock, script: ModelScript, before: RunFolder) -> bool:
-    """Whether the box ends before Inductor has compiled the model once more, which is what all is held against. Where a GPU is, others
-    compile it ahead. The profile has times of the same programs only where a step is a call, of what torch.compile compiles.
+    """Whether the box ends before Inductor has compiled the model once more, which is what all is held against. Where a GPU is, it
+    is compiled during the profile. The profile has times of the same programs only where a step is a call, of what torch.compile compiles.
     """
     if clock.budget_seconds is None or script.device_type != "cpu" or script.make_step is not None:
         return False
@@ -457,6 +457,8 @@ class _Result:
         if self.folder.graph.is_file():
             # Of an earlier run; a folder without a graph is none of these.
             shutil.rmtree(self.folder.path)
+        # One that was killed before there was a graph has left this.
+        self.folder.drop_scratch()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -18,7 +18,7 @@ from torch.utils.flop_counter import flop_registry
 from opprof.backend.checks import Program, Subject
 from opprof.backend.emitted.cuda_graph import CapturedGraph
 from opprof.backend.emitted.tf32 import with_tf32
-from opprof.devices import synchronize
+from opprof.devices import raise_if_lost, synchronize
 from opprof.search.clock import TimeIsUp, limited
 from opprof.search.trials import why_ended
 
@@ -210,10 +210,8 @@ def make_baseline(
         baseline.error = None
         baseline.reason = f"left out: {why_ended(up, tunes=recipe.tunes_float32)}"
         subject.restore()
-    except torch.AcceleratorError:
-        # Nothing runs on the device in this process any more.
-        raise
     except Exception as error:
+        raise_if_lost(error)
         text = (str(error) or "no message").splitlines()[0][:200]
         baseline.reason = f"fails: {type(error).__name__}: {text}"
         subject.restore()

@@ -14,6 +14,7 @@ import torch
 
 from opprof.backend.checks import LEAST_GAIN, Measurement, Program, Subject, measure
 from opprof.backend.rewrites import Script
+from opprof.devices import raise_if_lost
 from opprof.progress import progress
 from opprof.search.ahead import Ahead, Job, job_of
 from opprof.search.baselines import (
@@ -664,6 +665,7 @@ class Search:
                     self.subject, self.best, built.program, seconds=self.options.seconds
                 )
         except RuntimeError as failure:
+            raise_if_lost(failure)
             return self._end(scripts, End.FAILED, f"fails when it is timed: {failure}", **facts)
         won, times, gain = measurement.wins("candidate", "best")
         before_ns = measurement.median("best")

@@ -1345,6 +1345,61 @@ std::string tripleKernel(StringRef name, StringRef place, int statements) {
           stores + "}\n}\n");
 }
 
+// A sum that is looked at from another element than the first is of all
+// elements, and not that element's times their number: the nodes of two
+// launches were swapped, and said to be sure.
+TEST(LaunchProof, SumsAreOfAllElementsWhicheverIsLookedAt) {
+  std::string read = "auto tmp0 = in_ptr0[static_cast<int64_t>(x1 + 8L*x0)];\n";
+  std::string code =
+      cppKernel("ka", "'const float*', 'float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0, float* out_ptr1",
+                loop("x0", 6) + "float tmp_acc0 = 0;\n" + loop("x1", 8) + read +
+                    "tmp_acc0 = tmp_acc0 + tmp0;\n}\n"
+                    "out_ptr0[static_cast<int64_t>(x0)] = tmp_acc0;\n" +
+                    loop("x1", 8) + read +
+                    "auto tmp1 = out_ptr0[static_cast<int64_t>(x0)];\n"
+                    "auto tmp2 = float(tmp0 - tmp1);\n"
+                    "out_ptr1[static_cast<int64_t>(x1 + 8L*x0)] = tmp2;\n"
+                    "}\n}\n") +
+      cppKernel("kb", "'const float*', 'float*'",
+                "const float* in_ptr0, float* out_ptr0",
+                loop("x0", 48) +
+                    "float tmp_acc0 = 0;\n"
+                    "auto tmp0 = "
+                    "in_ptr0[static_cast<int64_t>(x0)];\n" +
+                    loop("x1", 8) +
+                    "tmp_acc0 = tmp_acc0 + tmp0;\n}\n"
+                    "auto tmp1 = float(tmp0 - tmp_acc0);\n"
+                    "out_ptr0[static_cast<int64_t>(x0)] = tmp1;\n}\n") +
+      call("    x, = args\n"
+           "    buf0 = empty_strided_cpu((6, 1), (1, 6), torch.float32)\n"
+           "    buf1 = empty_strided_cpu((6, 8), (8, 1), torch.float32)\n"
+           "    ka(x, buf0, buf1)\n"
+           "    buf2 = empty_strided_cpu((6, 8), (8, 1), torch.float32)\n"
+           "    kb(x, buf2)\n"
+           "    return (buf1, buf2, )\n");
+  std::string rows =
+      "        sum_1: \"f32[6, 1]\" = torch.ops.aten.sum.dim_IntList(x, [1], "
+      "True)\n"
+      "        sub: \"f32[6, 8]\" = torch.ops.aten.sub.Tensor(x, sum_1)\n";
+  std::string elements =
+      "        unsqueeze: \"f32[6, 8, 1]\" = "
+      "torch.ops.aten.unsqueeze.default(x, 2)\n"
+      "        expand: \"f32[6, 8, 8]\" = torch.ops.aten.expand.default("
+      "unsqueeze, [6, 8, 8])\n"
+      "        sum_2: \"f32[6, 8]\" = torch.ops.aten.sum.dim_IntList(expand, "
+      "[2])\n"
+      "        sub_1: \"f32[6, 8]\" = torch.ops.aten.sub.Tensor(x, sum_2)\n";
+  for (const std::string &nodes : {rows + elements, elements + rows}) {
+    Program program(code, "    def forward(self, x: \"f32[6, 8]\"):\n" + nodes +
+                              "        return (sub, sub_1)\n");
+    for (auto [launch, wrong] : {std::pair(0, "sub_1"), std::pair(1, "sum_1")})
+      EXPECT_FALSE(program.isHigh(launch) &&
+                   StringRef(program.nodes(launch)).contains(wrong))
+          << launch << ": " << program.nodes(launch);
+  }
+}
+
 // Of a view and the copy of a transpose the first elements are one: where
 // others don't tell which of them the first launch computed, what it was taken
 // for doesn't prove the other of the second.
