@@ -432,6 +432,11 @@ def verdicts(launch_map: dict[str, Any], runs: list[Observed]) -> list[LaunchVer
     return found
 
 
+def confidences(launch_map: dict[str, Any]) -> set[str]:
+    """Of all nodes of all launches."""
+    return {node["confidence"] for launch in launch_map["launches"] for node in launch["nodes"]}
+
+
 def computing(compiled: Compiled) -> list[tuple[int, int]]:
     """Nodes that a launch can be seen to compute, as (launch, place of the node)."""
     steps = {
@@ -474,8 +479,7 @@ def test_kernels_of_real_models_are_proven(
     compiled = Compiled(tmp_path, module(), torch.randn(shape))
     found = verdicts(compiled.map, compiled.runs)
     assert {v.verdict for v in found} == {Verdict.EXACT}, found
-    nodes = [node for launch in compiled.map["launches"] for node in launch["nodes"]]
-    assert {node["confidence"] for node in nodes} == {"high"}
+    assert confidences(compiled.map) == {"high"}
 
 
 class Ended(nn.Module):
@@ -747,8 +751,7 @@ def test_what_begins_as_another_value_or_is_scattered_is_sure(
     launch_map, runs = backward_graph(make(), inputs(), tmp_path)
     found = verdicts(launch_map, runs)
     assert {v.verdict for v in found} == {Verdict.EXACT}, found
-    nodes = [node for launch in launch_map["launches"] for node in launch["nodes"]]
-    assert {node["confidence"] for node in nodes} == {"high"}
+    assert confidences(launch_map) == {"high"}
 
 
 def test_what_is_laid_out_for_a_call_is_of_that_call(tmp_path: Path) -> None:
@@ -790,8 +793,7 @@ def test_a_variance_may_be_divided_later(tmp_path: Path) -> None:
     compiled = Compiled(tmp_path, ScaledLater(), torch.randn(5, 12))
     found = verdicts(compiled.map, compiled.runs)
     assert {v.verdict for v in found} == {Verdict.EXACT}, found
-    nodes = [node for launch in compiled.map["launches"] for node in launch["nodes"]]
-    assert {node["confidence"] for node in nodes} == {"high"}
+    assert confidences(compiled.map) == {"high"}
 
 
 class Nested(nn.Module):
@@ -1323,8 +1325,7 @@ def test_a_copy_is_stored_where_nothing_else_takes_what_it_copies(tmp_path: Path
     launch_map, runs = backward_graph(AttendedLater(), (torch.randn(2, 6, 16),), tmp_path)
     found = verdicts(launch_map, runs)
     assert not [v for v in found if v.verdict.refutes], found
-    nodes = [node for launch in launch_map["launches"] for node in launch["nodes"]]
-    assert {node["confidence"] for node in nodes} == {"high"}
+    assert confidences(launch_map) == {"high"}
 
 
 class Largest(nn.Module):

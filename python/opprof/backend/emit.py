@@ -43,6 +43,8 @@ MODULES = (
 )
 # The one that what is read from scripts takes the place of.
 _DEFINITIONS = "definitions"
+# What an emitted file is called, and is for: whatever they are, the program that it makes is the same.
+_NAMES = ("BACKEND_NAME", "MODEL_SCRIPT", "MODEL_DEVICE")
 #: How what is emitted begins.
 BACKEND_TITLE = '"""A torch.compile backend made by opprof'
 TEST_TITLE = '"""Tests of the torch.compile backend in'
@@ -141,12 +143,13 @@ def emit(
         raise OpprofError(f"{output}: a backend is a Python file, so its name has to end in .py")
     name = backend_name(output)
     definitions, titles = _definitions(scripts)
+    named = zip(_NAMES, (name, model, device), strict=True)
+    names = "".join(f"{variable} = {value!r}\n" for variable, value in named)
     text = (
         _head(name, output, titles, has_passes=bool(passes))
         + "\n"
         + assembled(
-            f"BACKEND_NAME = {name!r}\nMODEL_SCRIPT = {model!r}\nMODEL_DEVICE = {device!r}\n"
-            f"REWRITES: tuple[Rewrite, ...] = ()\nSTRATEGY = Strategy()\n"
+            f"{names}REWRITES: tuple[Rewrite, ...] = ()\nSTRATEGY = Strategy()\n"
             "PASSES: tuple[tuple[str, Callable[[fx.GraphModule], int]], ...] = ()\n\n"
             f"{definitions}{passes and passes + chr(10)}"
         )
@@ -162,10 +165,6 @@ def emit(
         with replacing(file) as stream:
             stream.write(content)
     return [output, beside]
-
-
-# What an emitted file is called, and is for: the program that it makes is the same.
-_NAMES = ("BACKEND_NAME", "MODEL_SCRIPT", "MODEL_DEVICE")
 
 
 def same_program(first: Path, second: Path) -> bool:
