@@ -331,6 +331,49 @@ def two_devices(front):
     say(name, "two threads on two devices", not wrong, wrong[:3])
 
 
+class SplitProducts(nn.Module):
+    """Products of few results and many terms, which cuBLAS adds up in its workspace."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(1 << 15, 96)
+        self.second = nn.Linear(96, 1 << 15)
+
+    def forward(self, x):
+        return self.first(torch.tanh(self.second(torch.tanh(self.first(x)))))
+
+
+def workspaces(front):
+    """Who compiles with reduce-overhead gives the workspaces of all products back: a captured graph has its own."""
+    name = f"workspaces{'_front' if front else ''}"
+    print(name)
+    torch._dynamo.reset()
+    backend = load(name, dict(cuda_graph=True))
+    model, x = SplitProducts().cuda().eval(), torch.randn(8, 1 << 15, device="cuda")
+    compiled = program_of(backend, model, front)
+    check(backend, compiled, model, "captured", x)
+    check(backend, compiled, model, "replay", x)
+    if not captured(backend):
+        failures.append((name, "nothing was captured", ""))
+    other = nn.Sequential(nn.Linear(1 << 14, 64), nn.Tanh(), nn.Linear(64, 1 << 14)).cuda().eval()
+    given = torch.randn(4, 1 << 14, device="cuda")
+    with torch.no_grad():
+        fast = torch.compile(other, mode="reduce-overhead")
+        for _ in range(5):
+            fast(given)
+        del fast
+        torch._dynamo.reset()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        # Of all sizes that a workspace has: whoever still writes to one writes here.
+        junk = [torch.full((size,), 7.0, device="cuda") for size in (1 << 18, 1 << 20, 1 << 23) for _ in range(24)]
+        for _ in range(20):
+            compiled(x)
+        check(backend, compiled, model, "after reduce-overhead", x)
+        written = sum(int((own != 7).sum()) for own in junk)
+        say(name, "memory of others as it was", not written, written)
+
+
 def main():
     for name, strategy in STRATEGIES.items():
         for front in (False, True):
@@ -345,6 +388,8 @@ def main():
         lambda: two_devices(True),
         lambda: prologue_on_streams(False),
         lambda: prologue_on_streams(True),
+        lambda: workspaces(front=False),
+        lambda: workspaces(front=True),
     ):
         try:
             check_all()

@@ -5,6 +5,7 @@ import collections
 import copy
 import gc
 import io
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.overrides import BaseTorchFunctionMode
 
+from opprof.backend.emitted import watch as watching
 from opprof.backend.emitted.watch import Unknown, Watch
 
 SETTINGS = {"factor": 2.0}
@@ -716,6 +718,90 @@ def test_attributes_that_are_not_there(owner: str) -> None:
     assert not watch.holds()
     with pytest.raises(Unknown):
         Watch(Own(), ["L['model'].nothing.more"], {})
+
+
+class Unmoved(watching.DictionaryChanges):
+    """Says as often as it is asked that nothing that is counted has changed."""
+
+    def mark(self) -> object:
+        return self
+
+
+@pytest.mark.parametrize("told_by", ["count", "versions", "contents"])
+def test_what_no_count_of_changes_tells_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, told_by: str
+) -> None:
+    """A plain empty dictionary, which is filled unseen where another is copied into it, and the classes of modules; and all else where
+    nothing is counted, and where versions do not tell.
+    """
+
+    class Own(nn.Linear):
+        pass
+
+    def own() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU()), nn.ReLU())
+
+    counts = told_by == "count"
+    monkeypatch.setattr(watching, "_changes", Unmoved() if counts else None)
+    if told_by == "contents":
+        monkeypatch.setattr(watching, "_VERSIONS_TELL", False)  # noqa: FBT003
+    changes: list[Callable[[nn.Sequential], Any]] = [
+        lambda model: model[1]._parameters.update({"weight": nn.Parameter(torch.ones(1))}),
+        lambda model: model[2]._modules.update({"0": nn.Sigmoid()}),
+        lambda model: setattr(model[0], "__class__", Own),
+    ]
+    counted: list[Callable[[nn.Sequential], Any]] = [
+        lambda model: model[0].train(not model[0].training),
+        lambda model: model[1].register_forward_hook(lambda *_: None),
+        lambda model: model.append(nn.ReLU()),
+        lambda model: setattr(model[0], "weight", nn.Parameter(torch.ones(4, 4))),
+        lambda model: delattr(model, "2"),
+    ]
+    for change in [*changes, *([] if counts else counted)]:
+        model = own()
+        watch = Watch(model, (), {})
+        assert watch.holds()
+        assert watch.holds()
+        change(model)
+        assert not watch.holds()
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 12) or not watching._VERSIONS_TELL,
+    reason="Python tells nobody of changes before 3.12, nor 3.13.0 of those of attributes",
+)
+def test_changes_of_dictionaries_are_counted() -> None:
+    changes = watching._changes
+    assert changes is not None
+    model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Dropout()), nn.ReLU()).eval()
+    other = Watch(nn.Linear(4, 4), (), {})
+
+    def holds() -> bool:
+        """Of a watch that has looked at all once."""
+        assert watch.holds()
+        # What another one asks, or a program does, changes nothing.
+        before = changes.mark()
+        assert other.holds()
+        vars(SimpleNamespace(value=1)).update(value=2)
+        assert changes.mark() is before
+        return watch.holds()
+
+    ways: list[Callable[[], Any]] = [
+        model.train,
+        lambda: model[1][0].train(),
+        lambda: object.__setattr__(model[2], "inplace", True),
+        lambda: vars(model[1][0]).update(p=0.5),
+        lambda: model[1][0].register_forward_pre_hook(lambda *_: None),
+        lambda: model[0].register_buffer("extra", torch.ones(1)),
+        lambda: model[0].register_parameter("bias", None),
+        lambda: model.append(nn.ReLU()),
+        lambda: delattr(model, "3"),
+    ]
+    for way in ways:
+        watch = Watch(model.eval(), (), {})
+        assert holds()
+        way()
+        assert not watch.holds()
 
 
 class Factor:

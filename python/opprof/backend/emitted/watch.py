@@ -4,8 +4,10 @@ import ast
 import builtins
 import copy
 import dataclasses
+import sys
 import types
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from operator import getitem, is_
@@ -14,8 +16,118 @@ from typing import Any
 import torch
 from torch import nn
 
-# A number that another one follows whenever the dictionary changes; the dictionary is watched from the first time on.
+# A number that another one follows when the dictionary changes, where `_VERSIONS_TELL`; it is watched from the first time on.
 _version_of: Callable[[dict[Any, Any]], int] = torch._C._dynamo.guards.dict_version
+
+
+class _Holder:
+    """An object whose attributes lie in itself, as those of modules do."""
+
+    value = 0
+
+
+def _changes_of(holder: _Holder, ordered: OrderedDict[str, int]) -> list[Callable[[], Any]]:
+    """Each way of changing an object's attributes and an ordered dictionary, to be called one after the other."""
+    own = vars(holder)
+
+    def store() -> None:
+        # From one place many times: Python finds a faster way then.
+        holder.value += 1
+
+    return [
+        *[store] * 100,
+        lambda: object.__setattr__(holder, "value", -1),
+        lambda: own.update(value=-2),
+        lambda: own.setdefault("another", -3),
+        lambda: own.pop("another"),
+        lambda: delattr(holder, "value"),
+        lambda: own.__setitem__("value", -4),
+        own.popitem,
+        lambda: ordered.update(value=1),
+        ordered.popitem,
+        lambda: ordered.update({"value": 2}),
+        ordered.clear,
+        lambda: ordered.__ior__({"value": 3}),
+        lambda: ordered.pop("value"),
+        lambda: ordered.setdefault("value", 4),
+    ]
+
+
+def _versions_tell() -> bool:
+    """Whether a dictionary has another version after each change, which stores to attributes leave as it is in Python 3.13.0."""
+    holder, ordered = _Holder(), OrderedDict[str, int]()
+    both = (vars(holder), ordered)
+    versions = list(map(_version_of, both))
+    for change in _changes_of(holder, ordered):
+        change()
+        before, versions = versions, list(map(_version_of, both))
+        if versions == before:
+            return False
+    return True
+
+
+_VERSIONS_TELL = _versions_tell()
+
+
+class DictionaryChanges:
+    """Tells in one step that no dictionary of this process that is watched has changed, however many they are.
+
+    From Python 3.12 on `dict_version` counts the changes of all that were ever asked about, so a dictionary that is asked about for the
+    first time gets the next number. Before, that number counts every change of any dictionary, and nothing follows from it. A plain
+    dictionary that is empty may be filled unseen, as PyTorch does not count copies of a whole one.
+    """
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._mark = object()
+
+    def mark(self) -> object:
+        """What is the same object as long as none has changed; of other threads' questions between two it may be another."""
+        number = _version_of({})
+        if number != self._last + 1:
+            self._mark = object()
+        self._last = number
+        return self._mark
+
+    def notices(self) -> bool:
+        """Whether it sees each change, and takes nothing else for one."""
+        holder, ordered, other = _Holder(), OrderedDict[str, int](), {"key": 0}
+        for watched in (vars(holder), ordered):
+            _version_of(watched)
+
+        def seen(change: Callable[[], Any]) -> bool:
+            before = self.mark()
+            change()
+            return self.mark() is not before
+
+        return all(map(seen, _changes_of(holder, ordered))) and not seen(lambda: other.update(key=1))
+
+
+def _shared_changes() -> DictionaryChanges | None:
+    """That of the process, as questions of several would look like changes to each; None where Python does not tell."""
+    name = "_opprof_dictionaries"
+    home: Any = sys.modules.setdefault(name, types.ModuleType(name))
+    if not hasattr(home, "changes"):
+        changes = DictionaryChanges()
+        # What other threads change meanwhile is one more change.
+        home.changes = changes if any(changes.notices() for _ in range(3)) else None
+    own: DictionaryChanges | None = home.changes
+    return own
+
+
+_changes = _shared_changes()
+
+
+class Contents:
+    """What a dictionary has, where its version does not tell."""
+
+    def __init__(self, own: dict[Any, Any]) -> None:
+        self._own, self._keys, self._values = own, list(own), list(own.values())
+
+    def are_the_same(self) -> bool:
+        """True for the same objects under the same keys."""
+        return list(self._own) == self._keys and all(map(is_, self._own.values(), self._values))
+
 
 # What has no parts, or none that can change.
 _ATOMS = (
@@ -102,7 +214,9 @@ class Watch:
     def _settle(self) -> None:
         """What each call compares, in a form in which C does it."""
         dicts = list(self._dicts.values())
-        self._empty = [d for d in dicts if not d]
+        empty = [d for d in dicts if not d]
+        self._counted = [d for d in empty if _changes and type(d) is OrderedDict]
+        self._empty = [d for d in empty if not _changes or type(d) is not OrderedDict]
         self._filled = [d for d in dicts if d]
         items, attributes = list(self._items.values()), list(self._attributes.values())
         self._item_owners = [owner for owner, _, _ in items]
@@ -115,19 +229,27 @@ class Watch:
         self._missing_owners = [owner for owner, _ in self._missing.values()]
         self._missing_names = [name for _, name in self._missing.values()]
         self._objects = list(self._typed.values())
+        for own in self._counted:
+            _version_of(own)
+        self._versions = list(map(_version_of, self._filled))
+        self._contents = [] if _VERSIONS_TELL else list(map(Contents, self._filled))
         self._was = self._states()
+        self._mark: object | None = None
         self._values = {}
 
     def _states(self) -> list[Any]:
-        """Versions of dictionaries, classes of objects, and keys, in one list, as each list of its own takes a replay's time."""
-        return [
-            *map(_version_of, self._filled),
-            *map(type, self._objects),
-            *map(list, self._keyed),
-        ]
+        """Classes of objects, and keys, in one list, as each list of its own takes a replay's time."""
+        return [*map(type, self._objects), *map(list, self._keyed)]
 
     def holds(self) -> bool:
         """True where nothing has changed."""
+        # Asked before anything is looked at: what changes meanwhile counts as a change in the next call.
+        mark = _changes.mark() if _changes else None
+        if mark is None or mark is not self._mark:
+            # A model of hundreds of modules has thousands of dictionaries, which other programs drive out of the caches.
+            if any(self._counted) or self._filled_differ():
+                return False
+            self._mark = mark
         if any(self._empty) or (self._states() != self._was and self._differ()):
             return False
         if self._missing_owners and any(map(hasattr, self._missing_owners, self._missing_names)):
@@ -146,9 +268,14 @@ class Watch:
             len(own) == len(was) and all(map(is_, own, was)) for own, was in self._copies
         )
 
+    def _filled_differ(self) -> bool:
+        if self._contents:
+            return not all(map(Contents.are_the_same, self._contents))
+        return list(map(_version_of, self._filled)) != self._versions
+
     def _differ(self) -> bool:
         """True where more is different than the order of keys, which decides nothing."""
-        count = len(self._was) - len(self._keyed)
+        count = len(self._objects)
         now, was = self._states(), self._was
         return now[:count] != was[:count] or any(
             frozenset(keys) != frozenset(before)
