@@ -18,6 +18,8 @@ from torch.nn import functional as F
 
 from opprof.backend.emit import emit
 from opprof.backend.emitted import graphs
+from opprof.backend.emitted.effects import Stopping, what_may_stop
+from opprof.backend.emitted.graphs import trace_to_aten
 from opprof.backend.rewrites import read_rewrites
 from opprof.commands.recommend import recommend, rewrites_text
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
@@ -285,3 +287,80 @@ def test_what_schemas_leave_out_is_one_list_in_both_worlds(
     found = re.search(rf"::{function}\(.*?\n}}\n", sources.read_text(), re.DOTALL)
     assert found is not None
     assert set(re.findall(r'"(\w+)"', found[0])) == set(names) | of_inductor
+
+
+def _looked_up(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    return torch.nn.functional.embedding(ids, table) * scale + shift
+
+
+def _written_beside(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    """As attention adds a position's bias to its scores."""
+    values = torch.nn.functional.embedding(ids, table) * scale
+    values += shift
+    return values
+
+
+def _written_table(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    own = table.clone()
+    own[1:].mul_(scale)
+    return torch.nn.functional.embedding(ids, own) + shift
+
+
+def _written_ids(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    own = torch.zeros_like(ids)
+    own.copy_(ids).clamp_(min=0)
+    return torch.nn.functional.embedding(own, table) * scale + shift
+
+
+def _ids_in_a_part(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    own = torch.arange(6, device=ids.device)
+    part = own[2:]
+    part.add_(ids[:4])
+    return torch.nn.functional.embedding(own, table) * scale + shift
+
+
+def _counted_in_a_mask(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    mask = torch.zeros(6, dtype=torch.bool, device=ids.device)
+    part = mask[:]
+    part.copy_(ids != 3)
+    return torch.nn.functional.embedding(mask.cumsum(0), table) * scale + shift
+
+
+def _own_places(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    """Places that no caller gives, as those of a relative position's bucket."""
+    places = torch.arange(6, device=ids.device)
+    places += 1
+    return torch.nn.functional.embedding(places, table) * scale + shift * ids.numel()
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "by_tables"),
+    [
+        (_looked_up, {0, 1}, True),
+        (_written_beside, {0, 1}, True),
+        (_written_table, {0, 1, 3}, True),
+        (_written_ids, {0, 1}, False),
+        (_ids_in_a_part, {0, 1}, False),
+        (_counted_in_a_mask, {0, 1}, False),
+        (_own_places, {1}, True),
+    ],
+)
+def test_what_decides_whether_a_replay_stops_the_device(
+    function: Callable[..., Tensor], inputs: set[int], *, by_tables: bool
+) -> None:
+    given = (torch.arange(6), torch.randn(8, 4), torch.randn(4), torch.tensor(2.0))
+    graph = trace_to_aten(function, given)
+    assert what_may_stop(graph, [0]) == Stopping(inputs, by_tables)
+
+
+def test_a_write_of_anything_leaves_all_to_look_at() -> None:
+    """What gives a tensor another storage writes nobody knows what."""
+
+    def function(ids: Tensor, table: Tensor, other: Tensor) -> Tensor:
+        return torch.nn.functional.embedding(ids, table) + other
+
+    graph = trace_to_aten(function, (torch.arange(6), torch.randn(8, 4), torch.randn(4)))
+    other = graph.graph.find_nodes(op="placeholder")[2]
+    with graph.graph.inserting_after(other):
+        graph.graph.call_function(torch.ops.aten.resize_.default, (other, [4]))
+    assert what_may_stop(graph, [0]) == Stopping({0, 1, 2}, by_tables=False)

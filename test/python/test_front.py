@@ -804,6 +804,18 @@ def test_changes_of_dictionaries_are_counted() -> None:
         assert not watch.holds()
 
 
+def test_sets_that_are_read() -> None:
+    """As libraries keep which classes they have registered."""
+    for change in (lambda own: own.add("more"), lambda own: own.clear(), lambda own: own.pop()):
+        scope: dict[str, Any] = {"registered": {"first"}, "fixed": frozenset({1})}
+        reads = ["list(G['registered'])[0]", "G['registered']", "G['fixed']"]
+        watch = Watch(nn.Linear(2, 2), reads, scope)
+        assert watch.holds()
+        change(scope["registered"])
+        assert not watch.holds()
+    assert Watch(nn.Linear(2, 2), ["list(G['fixed'])[0]"], {"fixed": frozenset({1})}).holds()
+
+
 class Factor:
     k = 2.0
 

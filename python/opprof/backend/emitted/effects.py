@@ -60,23 +60,24 @@ class Effects:
             elif any(written for _, written, _ in roles):
                 self.written[node] = [operand for operand, written, _ in roles if written]
         self.inputs = {
-            self._group(node)
+            self.group_of(node)
             for node in graph.graph.nodes
             if node.op in ("placeholder", "get_attr")
         }
         self.changed = {
-            self._group(operand)
+            self.group_of(operand)
             for node, values in self.written.items()
             for operand in (node.all_input_nodes if values is None else values)
         }
 
     def _join(self, node: fx.Node, other: fx.Node) -> None:
-        group, joined = self._group(node), self._group(other)
+        group, joined = self.group_of(node), self.group_of(other)
         # Of two operands of one storage the second adds nothing, and a group that led to itself would be followed for ever.
         if group is not joined:
             self.groups[group] = joined
 
-    def _group(self, node: fx.Node) -> fx.Node:
+    def group_of(self, node: fx.Node) -> fx.Node:
+        """The value that stands for all that may share its storage."""
         group = node
         while group in self.groups:
             group = self.groups[group]
@@ -88,7 +89,7 @@ class Effects:
         return group
 
     def alias(self, first: fx.Node, second: fx.Node) -> bool:
-        groups = {self._group(first), self._group(second)}
+        groups = {self.group_of(first), self.group_of(second)}
         return len(groups) == 1 or groups <= self.inputs
 
     def writes(self, node: fx.Node, values: Sequence[fx.Node]) -> bool:
@@ -100,9 +101,20 @@ class Effects:
             written is None or any(self.alias(own, value) for own in written for value in values)
         )
 
+    def writers_of(self, values: Collection[fx.Node]) -> list[fx.Node]:
+        """The nodes that may write the storage of one of the values, each other input's among those of an input."""
+        groups = {self.group_of(value) for value in values}
+        if not groups.isdisjoint(self.inputs):
+            groups |= self.inputs
+        return [
+            node
+            for node, written in self.written.items()
+            if written is None or not groups.isdisjoint(map(self.group_of, written))
+        ]
+
     def is_written(self, value: fx.Node) -> bool:
         """True where a node of the graph may write the value, itself or through a view."""
-        return self._group(value) in self.changed
+        return self.group_of(value) in self.changed
 
 
 def written_inputs(graph: fx.GraphModule) -> set[int]:
@@ -168,24 +180,32 @@ def what_may_stop(graph: fx.GraphModule, data: Collection[int]) -> Stopping | No
     ]
     if not checking and not taking:
         return None
-    if Effects(graph).written:
-        # What a value is made of is more than what its node reads.
+    effects = Effects(graph)
+    if None in effects.written.values():
+        # What a value is made of is more than what anybody can tell.
         return Stopping(set(range(len(inputs))), by_tables=False)
     reached = {operand for node in (*checking, *taking) for operand in node.all_input_nodes}
-    for node in reversed(graph.graph.nodes):
-        if node in reached:
-            reached.update(node.all_input_nodes)
+    count = 0
+    while len(reached) > count:
+        count = len(reached)
+        # A value is made of what its node reads, and of what is written to it.
+        reached.update(effects.writers_of(reached))
+        for node in reversed(graph.graph.nodes):
+            if node in reached:
+                reached.update(node.all_input_nodes)
     given = {node for position, node in enumerate(inputs) if position in set(data)}
+    # What something given was written to, of which views made before are parts.
+    filled: set[fx.Node] = set()
+    changed = False
     for node in graph.graph.nodes:
-        if not given.isdisjoint(node.all_input_nodes):
-            given.add(node)
-    changed = any(
-        node in given
-        and node.op != "placeholder"
-        and _holds_places(node.meta.get("val"))
-        and operator_name(node) not in _KEEPING_PLACES
-        for node in graph.graph.nodes
-    )
+        operands = node.all_input_nodes
+        if given.isdisjoint(operands) and filled.isdisjoint(map(effects.group_of, operands)):
+            continue
+        given.add(node)
+        written = effects.written.get(node) or []
+        filled.update(map(effects.group_of, written))
+        if operator_name(node) not in _KEEPING_PLACES:
+            changed |= any(_holds_places(value.meta.get("val")) for value in (node, *written))
     positions = {position for position, node in enumerate(inputs) if node in reached}
     return Stopping(positions, by_tables=not checking and not changed)
 

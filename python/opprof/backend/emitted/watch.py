@@ -144,6 +144,7 @@ _ATOMS = (
     torch.layout,
     torch.memory_format,
     torch.Size,
+    frozenset,
     types.BuiltinFunctionType,
     types.CodeType,
     dataclasses.Field,
@@ -183,7 +184,8 @@ class Watch:
         self._dicts: dict[int, dict[Any, Any]] = {}
         # The modules that the dictionaries of modules are of, and modules by themselves.
         self._modules: dict[int, nn.Module] = {}
-        self._lists: dict[int, list[Any]] = {}
+        # And sets, whose elements stay in their order while none comes or goes.
+        self._lists: dict[int, list[Any] | set[Any]] = {}
         self._items: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
         self._attributes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
         # Of objects and classes: what they hold is looked at where it is read, and here that nothing comes in or goes.
@@ -371,7 +373,7 @@ class Watch:
             self._watch_classes(value)
         elif isinstance(value, dict):
             self._watch_dict(value)
-        elif type(value) is list:
+        elif type(value) in (list, set):
             self._lists[id(value)] = value
         elif isinstance(value, types.MappingProxyType):
             self._key_owners[id(value)] = value
@@ -462,10 +464,11 @@ class Watch:
         try:
             if not isinstance(node, ast.Subscript):
                 return ast.literal_eval(node)
-            # list(dict.keys(…))[0]: the keys of a dictionary that is watched, as they are now.
+            # list(dict.keys(…))[0], list(…)[0] of a set: the keys of what is watched, as they are now.
             keys = node.value.args[0]  # type: ignore[attr-defined]
-            if ast.unparse(keys.func) == "dict.keys":
-                owner = self._evaluate(keys.args[0])
+            of_dict = isinstance(keys, ast.Call) and ast.unparse(keys.func) == "dict.keys"
+            owner = self._evaluate(keys.args[0] if of_dict else keys)
+            if of_dict or type(owner) in (set, frozenset):
                 self._watch_parts(owner)
                 return list(owner)[ast.literal_eval(node.slice)]
         except (ValueError, AttributeError, IndexError):
