@@ -100,7 +100,9 @@ class DictionaryChanges:
             change()
             return self.mark() is not before
 
-        return all(map(seen, _changes_of(holder, ordered))) and not seen(lambda: other.update(key=1))
+        return all(map(seen, _changes_of(holder, ordered))) and not seen(
+            lambda: other.update(key=1)
+        )
 
 
 def _shared_changes() -> DictionaryChanges | None:
