@@ -668,7 +668,9 @@ def _check_ran(verdict: Verdict, backend: ModuleType, graphs: int) -> bool:
     reasons = sorted({graph.refusal for graph in found["graphs"] if graph.refusal})
     left_out = sorted({text for graph in found["graphs"] for text in graph.left_out})
     text = f"own programs in {found['own_share']:.0%} of {found['calls']} calls"
-    return verdict.add("ran", found["own_share"] > 0, "; ".join([text, *reasons, *left_out]))
+    fronts = sorted({front.unfit for front in found.get("fronts", ()) if front.unfit})
+    slow = [f"each call asks Dynamo's guards, as {unfit}" for unfit in fronts]
+    return verdict.add("ran", found["own_share"] > 0, "; ".join([text, *reasons, *left_out, *slow]))
 
 
 def _check_equality(

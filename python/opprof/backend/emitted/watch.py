@@ -211,8 +211,12 @@ class Watch:
             except SystemError as error:
                 # Of Python 3.11's, where several threads parse.
                 raise Unknown(self._source) from error
-            value = self._evaluate(tree.body)
-            self._watch_parts(value)
+            try:
+                self._watch_parts(self._evaluate(tree.body))
+            except Unknown as part:
+                # Of what a guard reads, a part.
+                said = self._source if str(part) == self._source else f"{self._source} ({part})"
+                raise Unknown(f"nothing tells whether {said} changes") from None
         self._settle()
 
     def _settle(self) -> None:
