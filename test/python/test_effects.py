@@ -20,6 +20,7 @@ from opprof.backend.emit import emit
 from opprof.backend.emitted import graphs
 from opprof.backend.emitted.effects import Stopping, what_may_stop
 from opprof.backend.emitted.graphs import trace_to_aten
+from opprof.backend.emitted.prologue import nodes_of_each_run
 from opprof.backend.rewrites import read_rewrites
 from opprof.commands.recommend import recommend, rewrites_text
 from opprof.export.graph_json import source_of_exported_program, write_graph_json
@@ -350,7 +351,29 @@ def test_what_decides_whether_a_replay_stops_the_device(
 ) -> None:
     given = (torch.arange(6), torch.randn(8, 4), torch.randn(4), torch.tensor(2.0))
     graph = trace_to_aten(function, given)
-    assert what_may_stop(graph, [0]) == Stopping(inputs, by_tables)
+    assert what_may_stop(graph, [0], list(graph.graph.nodes)) == Stopping(inputs, by_tables)
+
+
+@pytest.mark.parametrize(("weights", "expected"), [([1, 2], None), ([1], Stopping({1, 2}, True))])
+def test_what_the_prologue_looks_up_stops_no_replay(
+    weights: list[int], expected: Stopping | None
+) -> None:
+    """The bias of a window's positions, which Swin gathers of a table by a buffer of places."""
+
+    def function(x: Tensor, table: Tensor, places: Tensor) -> Tensor:
+        return x + table[places]
+
+    graph = trace_to_aten(function, (torch.randn(6, 4), torch.randn(8, 4), torch.arange(6)))
+    assert what_may_stop(graph, [0], nodes_of_each_run(graph, weights)) == expected
+
+
+def test_ids_of_a_table_that_the_prologue_makes_are_of_its_weights() -> None:
+    def function(ids: Tensor, table: Tensor, scale: Tensor) -> Tensor:
+        return torch.nn.functional.embedding(ids, table.half() * scale)
+
+    graph = trace_to_aten(function, (torch.arange(6), torch.randn(8, 4), torch.tensor(2.0)))
+    run = nodes_of_each_run(graph, [1, 2])
+    assert what_may_stop(graph, [0], run) == Stopping({0, 1, 2}, by_tables=True)
 
 
 def test_a_write_of_anything_leaves_all_to_look_at() -> None:
@@ -363,4 +386,5 @@ def test_a_write_of_anything_leaves_all_to_look_at() -> None:
     other = graph.graph.find_nodes(op="placeholder")[2]
     with graph.graph.inserting_after(other):
         graph.graph.call_function(torch.ops.aten.resize_.default, (other, [4]))
-    assert what_may_stop(graph, [0]) == Stopping({0, 1, 2}, by_tables=False)
+    found = what_may_stop(graph, [0], list(graph.graph.nodes))
+    assert found == Stopping({0, 1, 2}, by_tables=False)

@@ -744,7 +744,7 @@ def test_what_no_count_of_changes_tells_is_looked_at(
     counts = told_by == "count"
     monkeypatch.setattr(watching, "_changes", Unmoved() if counts else None)
     if told_by == "contents":
-        monkeypatch.setattr(watching, "_VERSIONS_TELL", False)  # noqa: FBT003
+        monkeypatch.setattr(watching, "_VERSIONS_TELL", False)
     changes: list[Callable[[nn.Sequential], Any]] = [
         lambda model: model[1]._parameters.update({"weight": nn.Parameter(torch.ones(1))}),
         lambda model: model[2]._modules.update({"0": nn.Sigmoid()}),

@@ -168,13 +168,15 @@ class Stopping:
     by_tables: bool
 
 
-def what_may_stop(graph: fx.GraphModule, data: Collection[int]) -> Stopping | None:
-    """None where no run stops a device. `data` are the positions of the inputs that each call gives."""
+def what_may_stop(
+    graph: fx.GraphModule, data: Collection[int], run: Collection[fx.Node]
+) -> Stopping | None:
+    """None where no run stops a device. `data` are the positions of the inputs that each call gives, `run` the nodes that it computes."""
     inputs = placeholders_of(graph)
-    checking = [node for node in graph.graph.nodes if operator_name(node) in _CHECKING]
+    checking = [node for node in run if operator_name(node) in _CHECKING]
     taking = [
         node
-        for node in graph.graph.nodes
+        for node in run
         if node.op != "output"
         and any(_holds_places(operand.meta.get("val")) for operand in node.all_input_nodes)
     ]

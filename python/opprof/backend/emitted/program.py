@@ -22,6 +22,7 @@ from opprof.backend.emitted.origin import Origin
 from opprof.backend.emitted.precision import cast_graph, why_not_cast
 from opprof.backend.emitted.prologue import (
     made_of_weights,
+    nodes_of_each_run,
     prologue_inputs,
     split_prologue,
     why_not_freeze,
@@ -218,7 +219,6 @@ class Program:
         """Compiles the graph, with what its prologue makes of the weights."""
         self.strategy = strategy
         self.written = written_inputs(graph)
-        self.stopping = what_may_stop(graph, set(range(len(inputs))) - set(weights))
         # Tensors of inference mode have no versions, so nothing is made of them.
         keeps = self.strategy.prologue or self.strategy.freeze or self.strategy.cuda_graph
         self.weights = [
@@ -228,6 +228,9 @@ class Program:
         if not self.strategy.cuda_graph:
             # The others are handed over in each call, like all that is not a weight.
             self.weights = read
+        self.stopping = what_may_stop(
+            graph, set(range(len(inputs))) - set(weights), nodes_of_each_run(graph, self.weights)
+        )
         self.data = [i for i in range(len(inputs)) if i not in set(self.weights)]
         self.pick_weights, self.pick_data = picker(self.weights), picker(self.data)
         self.pick_read = picker(read)

@@ -56,21 +56,7 @@ def split_prologue(
     then those weights, then all other inputs.
     """
     placeholders = placeholders_of(graph)
-    constant = _constant_nodes(graph, weights)
-    # A view costs nothing in every call, so only what computes is worth keeping, also where views of it alone are taken.
-    taken: set[fx.Node] = set()
-    for node in reversed(graph.graph.nodes):
-        if any(u not in constant or (u in taken and may_alias(u)) for u in node.users):
-            taken.add(node)
-    kept = [
-        node
-        for node in graph.graph.nodes
-        if node in constant
-        and node in taken
-        and node.op == "call_function"
-        and not may_alias(node)
-        and isinstance(node.meta.get("val"), torch.Tensor)
-    ]
+    kept = _kept_nodes(graph, weights)
     prologue = None
     if kept:
         first = fx.Graph()
@@ -102,6 +88,31 @@ def split_prologue(
         if node in live or node.op == "output":
             mapped[node] = rest.node_copy(node, mapped.__getitem__)
     return prologue, fx.GraphModule(graph, rest), held
+
+
+def nodes_of_each_run(graph: fx.GraphModule, weights: list[int]) -> set[fx.Node]:
+    """The nodes that are computed in each call, and not once by the prologue; and inputs."""
+    kept = set(_kept_nodes(graph, weights))
+    return _live_nodes(graph, kept) - kept
+
+
+def _kept_nodes(graph: fx.GraphModule, weights: list[int]) -> list[fx.Node]:
+    """The results of the prologue, in order."""
+    constant = _constant_nodes(graph, weights)
+    # A view costs nothing in every call, so only what computes is worth keeping, also where views of it alone are taken.
+    taken: set[fx.Node] = set()
+    for node in reversed(graph.graph.nodes):
+        if any(u not in constant or (u in taken and may_alias(u)) for u in node.users):
+            taken.add(node)
+    return [
+        node
+        for node in graph.graph.nodes
+        if node in constant
+        and node in taken
+        and node.op == "call_function"
+        and not may_alias(node)
+        and isinstance(node.meta.get("val"), torch.Tensor)
+    ]
 
 
 def _constant_nodes(
