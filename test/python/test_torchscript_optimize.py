@@ -326,6 +326,61 @@ def test_training_is_refused(tmp_path: Path) -> None:
         )
 
 
+class Convolved(nn.Module):
+    """Is quantized statically: each layer has a scale, and its weights are packed."""
+
+    def __init__(self, quantization: Any) -> None:
+        super().__init__()
+        self.quant, self.dequant = quantization.QuantStub(), quantization.DeQuantStub()
+        self.conv, self.out = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dequant(self.out(self.conv(self.quant(x)).mean((2, 3))))
+
+
+@pytest.mark.parametrize(
+    ("form", "says"),
+    [
+        ("scripted", "conv"),
+        ("traced", "conv"),
+        ("frozen", "a quantized.Conv2dPackedParamsBase among the constants of the code"),
+    ],
+)
+def test_quantized_archives_are_refused_for_what_they_hold(
+    tmp_path: Path, form: str, says: str
+) -> None:
+    """PyTorch's conversion leaves new modules in training mode, which is no reason: none of them asks for it."""
+    quantization = pytest.importorskip("torch.ao.quantization")
+    archive, x = tmp_path / "model.pt", torch.randn(2, 3, 8, 8)
+    model = Convolved(quantization).eval()
+    model.qconfig = quantization.get_default_qconfig("x86")
+    quantization.prepare(model, inplace=True)(x)
+    quantization.convert(model, inplace=True)
+    assert model.conv.training
+    module = torch.jit.trace(model, x) if form == "traced" else torch.jit.script(model)
+    (torch.jit.freeze(module) if form == "frozen" else module).save(archive)
+    options = TorchScriptOptions(inputs=["2x3x8x8xf32"])
+    line = r"model\.pt/code/__torch__/.*\.py:\d+: quantized\.conv2d takes weights that PyTorch packed when the model was quantized, "
+    with pytest.raises(OpprofError, match=f"{line}{says}.*: .*ops.quantized.conv2d") as refused:
+        write_archive_model(archive, options, tmp_path / "out")
+    assert "before it was quantized" in (refused.value.remedy or "")
+    # Nor is it one for what else is inference.
+    if form != "frozen":
+        write_graph(archive, tmp_path / "frozen.json", replace(options, freeze=True))
+
+
+def test_a_quantized_layer_that_asks_for_its_mode_trains(tmp_path: Path) -> None:
+    quantize = pytest.importorskip("torch.ao.quantization").quantize_dynamic
+    model = nn.Sequential(nn.LSTM(4, 4, num_layers=2, dropout=0.5)).eval()
+    quantized = quantize(model, {nn.LSTM}, torch.qint8)
+    for trains in (True, False):
+        torch.jit.script(quantized.train(trains)).save(tmp_path / "model.pt")
+        options = TorchScriptOptions(inputs=["3x2x4xf32"])
+        says = "saved in training mode" if trains else "takes weights that PyTorch packed"
+        with pytest.raises(OpprofError, match=says):
+            write_archive_model(tmp_path / "model.pt", options, tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("command", "says"),
     [

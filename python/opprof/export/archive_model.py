@@ -8,7 +8,7 @@ import copy
 import json
 import os
 import runpy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -363,33 +363,63 @@ def _given(script: ArchiveScript) -> list[int]:
 def _check_form(archive: Path, document: dict[str, Any]) -> None:
     """Refuses nodes that a module for torch.compile cannot have, and says where they stand."""
     graph = document["graphs"][0]
+    # Objects by the names that nodes take them by.
+    objects = {
+        entry["name"]: str(entry["target"])
+        for entry in graph["inputs"]
+        if entry["kind"] == "constant_object"
+    }
     for node in graph["nodes"]:
-        what = _obstacle(node)
-        if what is not None:
+        found = _obstacle(node, objects)
+        if found is not None:
+            what, remedy = found
             place, code = place_of(node, document)
             said = f": {code}" if place else ""
             raise OpprofError(
                 f"{place or archive}: {what}{said}\n  no program for torch.compile can be made of this",
-                remedy="`opprof profile` shows where its time goes; what sizes decide is decided by --input",
-            )
-    for entry in graph["inputs"]:
-        if entry["kind"] == "constant_object":
-            raise OpprofError(
-                f"{archive}: {entry['target']} is an object, such as packed quantized weights: "
-                "no program for torch.compile can be made of this",
-                remedy="`opprof profile` shows where its time goes",
+                remedy=f"`opprof profile` shows where its time goes; {remedy}",
             )
 
 
-def _obstacle(node: dict[str, Any]) -> str | None:
+_BY_SIZES = "what sizes decide is decided by --input"
+_BEFORE_QUANTIZATION = (
+    "an archive of the model as it was before it was quantized can be optimized"
+)
+
+
+def _obstacle(node: dict[str, Any], objects: dict[str, str]) -> tuple[str, str] | None:
+    """What a program for torch.compile cannot have, and what helps besides a profile."""
     target = node["target"]
     if target == "prim.If":
-        return "the method branches on what it computes"
+        return "the method branches on what it computes", _BY_SIZES
     if target == "prim.Loop":
-        return "the method loops as long as what it computes says"
+        return "the method loops as long as what it computes says", _BY_SIZES
     if target == "prim.SetAttr" or node["op"] == "get_attr":
-        return "the method reads or writes an attribute that it changes"
-    return f"the method runs {target}" if target.startswith("prim.") else None
+        return "the method reads or writes an attribute that it changes", _BY_SIZES
+    if target.startswith("prim."):
+        return f"the method runs {target}", _BY_SIZES
+    for taken in _objects_in([*node["args"], *node["kwargs"].values()], objects):
+        name = ".".join(target.split(".")[:2])
+        if target.startswith("quantized."):
+            what = f"{name} takes weights that PyTorch packed when the model was quantized, {taken}"
+            return f"{what}, and torch.compile compiles no operator that does", _BEFORE_QUANTIZATION
+        return f"{name} takes an object, {taken}", "give the model tensors in its place"
+    return None
+
+
+def _objects_in(value: Any, objects: dict[str, str]) -> Iterator[str]:
+    """The objects in a node's arguments, by the attributes that hold them, or by their classes where the code itself does."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _objects_in(one, objects)
+    elif isinstance(value, dict):
+        kind = value["object"]["type"] if set(value) == {"object"} else ""
+        if kind.startswith("torch.classes."):
+            yield f"a {kind.removeprefix('torch.classes.')} among the constants of the code"
+        elif value.get("node") in objects:
+            yield objects[value["node"]]
+        else:
+            yield from _objects_in(list(value.values()), objects)
 
 
 def _check_results(archive: ArchiveScript, script: ModelScript, places: list[int]) -> None:
