@@ -42,9 +42,7 @@ def unit(
     inputs: int, outputs: int, kernel: int = 3, stride: int = 1, groups: int = 1
 ) -> list[nn.Module]:
     """A convolution and its normalization."""
-    convolution = nn.Conv2d(
-        inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False
-    )
+    convolution = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
     return [convolution, nn.BatchNorm2d(outputs)]
 
 
@@ -166,7 +164,9 @@ class UNet(nn.Module):
         super().__init__()
         self.stem, self.head = nn.Conv2d(3, width, 3, padding=1), nn.Conv2d(width, 3, 3, padding=1)
         self.down = nn.ModuleList(Residual(width << i, width << i + 1) for i in range(depth))
-        self.up = nn.ModuleList(Residual(3 * width << i, width << i) for i in reversed(range(depth)))
+        self.up = nn.ModuleList(
+            Residual(3 * width << i, width << i) for i in reversed(range(depth))
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.stem(x)
@@ -443,9 +443,7 @@ def inputs_of(case: Case) -> tuple[Tensor, ...]:
 
 def texts_of(case: Case) -> list[str]:
     """The inputs as the tools take them."""
-    return [
-        "x".join(map(str, size)) + "x" + _LETTERS[dtype] for size, dtype in case.inputs
-    ]
+    return ["x".join(map(str, size)) + "x" + _LETTERS[dtype] for size, dtype in case.inputs]
 
 
 def save(case: Case, dtype: torch.dtype, target: Path) -> None:
@@ -537,12 +535,18 @@ def measured(name: str, options: argparse.Namespace, folder: Path) -> dict[str, 
     save(case, options.dtype, archive)
     # Of this archive alone, so that nothing of another is found compiled.
     environment = dict(os.environ)
-    for variable, inner in (("TORCHINDUCTOR_CACHE_DIR", "inductor"), ("TRITON_CACHE_DIR", "triton")):
+    for variable, inner in (
+        ("TORCHINDUCTOR_CACHE_DIR", "inductor"),
+        ("TRITON_CACHE_DIR", "triton"),
+    ):
         environment[variable] = str(folder / f"{name}_caches" / inner)
     row: dict[str, Any] = {"archive": name, "torch": torch.__version__}
     inputs = [f"--input={text}" for text in texts_of(case)]
     words = [sys.executable, "-m", "opprof", "optimize", str(archive), *inputs, "-o", str(out)]
-    words += [f"--budget-seconds={options.budget_seconds}", f"--error-budget={options.error_budget}"]
+    words += [
+        f"--budget-seconds={options.budget_seconds}",
+        f"--error-budget={options.error_budget}",
+    ]
     if options.device == "cuda":
         words.append("--device=cuda")
     start = time.monotonic()
@@ -569,9 +573,7 @@ def line_of(row: dict[str, Any]) -> str:
     error = row.get("programs", {}).get(row.get("use"), (None, None))[1]
     apart = row.get("opprof_difference")
     shown = " ".join(f"{number(key):>11}" for key in ("torchscript", "inductor", "opprof"))
-    rest = [
-        "-" if value is None else f"{value:.1e}" for value in (error, apart)
-    ]
+    rest = ["-" if value is None else f"{value:.1e}" for value in (error, apart)]
     return (
         f"{row['archive']:18}{shown} {gain:>6} {rest[0]:>9} {rest[1]:>10} {row['seconds']:8.0f}  "
         f"{row.get('use', row.get('fails', ''))}"

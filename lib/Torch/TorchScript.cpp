@@ -321,9 +321,12 @@ static bool readsTraining(const torch::jit::Block *block,
   return false;
 }
 
-/// Whether the code of one of the module's own methods asks for its mode.
+/// Whether the code of one of the module's own methods asks for its mode, other
+/// than to save it.
 static bool asksForMode(const torch::jit::Module &module) {
   for (const torch::jit::Method &method : module.get_methods()) {
+    if (method.name() == "__getstate__")
+      continue;
     auto graph = method.graph();
     if (!graph->inputs().empty() &&
         readsTraining(graph->block(), graph->inputs().front()))

@@ -1,6 +1,7 @@
 """`opprof optimize` of TorchScript archives: the module that is made of one, the backend for it, and what is refused."""
 
 import copy
+import json
 import re
 import sys
 from dataclasses import replace
@@ -12,11 +13,13 @@ import torch
 from torch import Tensor, nn
 from torchscript_models import CASES, STATEFUL, Stack, save, texts_of
 
+from opprof.backend.checks import Subject
 from opprof.backend.emit import emit
 from opprof.commands.cli import main
 from opprof.errors import OpprofError
 from opprof.export.archive_model import write_archive_model
 from opprof.export.model_script import load_model_script
+from opprof.search.baselines import TORCHSCRIPT, make_baseline, recipes
 from opprof.tools import find_tool
 from opprof.torchscript import TOOL, TorchScriptOptions, write_graph
 
@@ -91,6 +94,16 @@ def test_the_module_is_the_archive(tmp_path: Path, name: str) -> None:
         assert value.data_ptr() == own[key]
     with pytest.raises(ValueError, match="is for tensors of the sizes"):
         module(*(torch.zeros(1) for _ in script.args))
+    # TorchScript itself is one of the programs: each call of it begins with what the archive holds.
+    subject = Subject(script)
+    recipe = recipes(subject)[0]
+    assert recipe.name == TORCHSCRIPT
+    baseline = make_baseline(recipe, subject, 1e-3)
+    assert baseline.allowed and baseline.program is not None, baseline.reason
+    expected = copy.deepcopy(script.module)(*copy.deepcopy(script.args))
+    for _ in range(2):
+        found = baseline.program(*copy.deepcopy(script.args))
+        torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -445,6 +458,11 @@ def test_optimize_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "model = shifted_model.module_of(torch.jit.load('shifted.pt'))",
     ]
     assert "".join(f"    {line}\n" for line in lines) in report
+    # TorchScript itself is measured in any box, and is used by other lines.
+    result = json.loads((output / "optimize.json").read_text())
+    own = next(one for one in result["programs"] if one["name"] == TORCHSCRIPT)
+    assert own["latency_ns"] > 0
+    assert own["lines"][0] == "model = torch.jit.load('shifted.pt')"
     emit([], output / "shifted_optimized.py", model="shifted_model.py")
     monkeypatch.syspath_prepend(str(output))
     monkeypatch.chdir(tmp_path)

@@ -40,6 +40,8 @@ _MODULE = '''
 
 # What the program was made of: dtypes and sizes that decide what runs are those of these arguments, None among them.
 ARCHIVE = {archive!r}
+METHOD = {method!r}
+NAMES = {names!r}
 CONSTANTS = {constants!r}
 ARGUMENTS = {arguments!r}
 LEAVES = {leaves!r}
@@ -123,6 +125,26 @@ def module_of(loaded):
     return Model({{name: weights[name] for name in needed}}).eval()
 
 
+def archive_method(device):
+    """What the module is made of, as TorchScript runs it on a device: it takes the module's arguments."""
+    loaded = torch.jit.load(_beside(ARCHIVE), map_location=device)
+    method = getattr(loaded, METHOD)
+    held = [(value, value._version, value.clone()) for value in loaded.buffers()]
+    written = []
+
+    def run(*args):
+        # Whoever compares calls compares them from what the archive holds.
+        for value, own in written:
+            value.copy_(own)
+        result = method(**dict(zip(NAMES, args)))
+        if held:
+            written.extend((value, own) for value, version, own in held if value._version != version)
+            held.clear()
+        return result
+
+    return run
+
+
 def get_model_and_input():
     """The archive's module, and the arguments that it was read with."""
     return module_of(torch.jit.load(_beside(ARCHIVE), map_location="cpu")), torch.load(_beside(ARGUMENTS))
@@ -167,12 +189,14 @@ def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path
     constants = {key: value for key, value in held.items() if key not in own}
     if constants:
         save_weights(own_constants, constants)
-    places = _given(script)
+    places, formals = _given(script), _formals(script)
     args = tuple(script.args[place] for place in places)
     with replacing(arguments, "wb") as stream:
         torch.save(args, stream)
     end = _MODULE.format(
         archive=os.path.relpath(archive.resolve(), output.resolve()),
+        method=script.method,
+        names=[formals[place].name for place in places],
         constants=own_constants.name if constants else None,
         arguments=arguments.name,
         leaves=list(map(_form, tree_leaves(args))),
@@ -346,13 +370,27 @@ def usage(script: Path, archive: Path) -> tuple[str, ...]:
     return (f"import {module}", f"model = {module}.module_of(torch.jit.load({archive.name!r}))")
 
 
+def own_usage(archive: Path, method: str | None) -> tuple[str, ...]:
+    """How the archive is run as it is."""
+    called = "model" if method in (None, "forward") else f"model.{method}"
+    return (
+        f"model = torch.jit.load({archive.name!r})",
+        "with torch.no_grad():",
+        f"    {called}(...)",
+    )
+
+
+def _formals(script: ArchiveScript) -> list[Any]:
+    """The method's arguments as it declares them, without the module."""
+    return list(getattr(script.module, script.method).schema.arguments[1:])
+
+
 def _given(script: ArchiveScript) -> list[int]:
     """The places of the method's arguments that the graph takes: those left to their defaults are constants in it."""
     taken = {
         one["name"] for one in script.graph["graphs"][0]["inputs"] if one["kind"] == "user_input"
     }
-    formals = getattr(script.module, script.method).schema.arguments[1:]
-    places = [place for place, formal in enumerate(formals) if formal.name in taken]
+    places = [place for place, formal in enumerate(_formals(script)) if formal.name in taken]
     if len(places) != len(taken):
         raise OpprofError(
             f"{script.path}: the graph's inputs are called otherwise than the method's"
@@ -382,9 +420,7 @@ def _check_form(archive: Path, document: dict[str, Any]) -> None:
 
 
 _BY_SIZES = "what sizes decide is decided by --input"
-_BEFORE_QUANTIZATION = (
-    "an archive of the model as it was before it was quantized can be optimized"
-)
+_BEFORE_QUANTIZATION = "an archive of the model as it was before it was quantized can be optimized"
 
 
 def _obstacle(node: dict[str, Any], objects: dict[str, str]) -> tuple[str, str] | None:
@@ -400,7 +436,7 @@ def _obstacle(node: dict[str, Any], objects: dict[str, str]) -> tuple[str, str] 
         return f"the method runs {target}", _BY_SIZES
     for taken in _objects_in([*node["args"], *node["kwargs"].values()], objects):
         name = ".".join(target.split(".")[:2])
-        if target.startswith("quantized."):
+        if "quantized" in name:
             what = f"{name} takes weights that PyTorch packed when the model was quantized, {taken}"
             return f"{what}, and torch.compile compiles no operator that does", _BEFORE_QUANTIZATION
         return f"{name} takes an object, {taken}", "give the model tensors in its place"

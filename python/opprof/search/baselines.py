@@ -23,6 +23,10 @@ from opprof.search.clock import TimeIsUp, limited
 from opprof.search.trials import why_ended
 
 EAGER, INDUCTOR = "eager", "Inductor"
+# What the owner of an archive has already.
+TORCHSCRIPT = "TorchScript"
+# Calls after which TorchScript's executor has its plans: two are profiled, and a fuser compiles at the next.
+_PLANNED_AFTER = 4
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,9 @@ def recipes(subject: Subject) -> list[Recipe]:
         Recipe(EAGER, ("with torch.no_grad():", "    model(...)"), lambda s: s.eager),
         Recipe(INDUCTOR, (compile_line,), lambda s: s.inductor, options={}),
     ]
+    if subject.script.archive_method is not None:
+        lines = ("model = torch.jit.load(...)",)
+        found.insert(0, Recipe(TORCHSCRIPT, lines, _torchscript))
     if subject.script.device_type == "cuda":
         found += [
             _mode("reduce-overhead"),
@@ -85,6 +92,16 @@ def recipes(subject: Subject) -> list[Recipe]:
     else:
         found.append(_narrow(torch.bfloat16, captured=False))
     return [*found, _mode("max-autotune", tunes_float32=True)]
+
+
+def _torchscript(subject: Subject) -> Program:
+    """The archive's own method, with the plans that its executor makes in the first calls."""
+    make = subject.script.archive_method
+    assert make is not None
+    program = subject.step_of(make(subject.script.device_type))
+    for _ in range(_PLANNED_AFTER):
+        program(*subject.script.args, **subject.script.kwargs)
+    return program
 
 
 def _mode(mode: str, *, tunes_float32: bool = False) -> Recipe:

@@ -20,6 +20,7 @@ from opprof.search.ahead import Ahead, Job, job_of
 from opprof.search.baselines import (
     EAGER,
     INDUCTOR,
+    TORCHSCRIPT,
     Baseline,
     Recipe,
     least_float32_ns,
@@ -51,6 +52,8 @@ _TUNING_SECONDS = 30.0
 _KNOWN_SECONDS = 5.0
 # A rewrite, and the CUDA graph that is captured round it.
 _PAIR = 2
+# What a user has and what it is held against are measured in any box, as nothing but Inductor's own program is compiled for them.
+_AT_ONCE = (TORCHSCRIPT, EAGER, INDUCTOR)
 # What PyTorch calls it.
 _OUT_OF_MEMORY = torch.OutOfMemoryError.__name__
 # What the error of a model run operator by operator may be, relative to the budget, for its compiled form to be worth a try: fused
@@ -206,7 +209,7 @@ class Search:
     def _comes_late(self, way: Recipe) -> bool:
         """Whether a recipe is measured after the rewrites: in a time box, all that the rewrites are not held against."""
         in_box = self.clock.budget_seconds is not None
-        return way.late or (in_box and way.name not in (EAGER, INDUCTOR))
+        return way.late or (in_box and way.name not in _AT_ONCE)
 
     def _prepare(self, ways: Sequence[Recipe]) -> None:
         """What needs no time measured, at once: compilations in other processes, and what is known of precision here."""
@@ -300,14 +303,14 @@ class Search:
         longest = max(self.workshop.longest_seconds, self.inductor_seconds)
         needed = longest * (3 if recipe.tunes_float32 else 1)
         self._wait_for_job(job_of(recipe), needed)
-        if recipe.name not in (EAGER, INDUCTOR) and not self.clock.allows(needed):
+        if recipe.name not in _AT_ONCE and not self.clock.allows(needed):
             baseline.reason = f"left out: {BOX_OVER}"
             return
         progress(f"  {recipe.name}")
         limit = self._tuning_limit() if recipe.tunes_float32 else None
         begin = time.monotonic()
         with self._tuning(limit), self.ahead.beside_compilation():
-            if limit is None and recipe.name not in (EAGER, INDUCTOR):
+            if limit is None and recipe.name not in _AT_ONCE:
                 limit = self._box_limit()
             made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
         if recipe.name == INDUCTOR:
