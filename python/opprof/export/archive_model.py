@@ -129,16 +129,19 @@ def archive_method(device):
     """What the module is made of, as TorchScript runs it on a device: it takes the module's arguments."""
     loaded = torch.jit.load(_beside(ARCHIVE), map_location=device)
     method = getattr(loaded, METHOD)
-    held = [(value, value._version, value.clone()) for value in loaded.buffers()]
+    memory = [value.untyped_storage() for value in loaded.buffers() if value.layout == torch.strided]
+    # Each once, as bytes, whatever has a part of it.
+    parts = {{one.data_ptr(): torch.empty(0, dtype=torch.uint8, device=one.device).set_(one) for one in memory}}
+    held = [(part, part.clone()) for part in parts.values()]
     written = []
 
     def run(*args):
         # Whoever compares calls compares them from what the archive holds.
-        for value, own in written:
-            value.copy_(own)
+        for part, own in written:
+            part.copy_(own)
         result = method(**dict(zip(NAMES, args)))
         if held:
-            written.extend((value, own) for value, version, own in held if value._version != version)
+            written.extend((part, own) for part, own in held if not torch.equal(part, own))
             held.clear()
         return result
 
