@@ -490,12 +490,9 @@ def measure(archive: Path, out: Path, case: Case, device: str, seconds: float) -
         "inductor": torch.compile(module.to(device)),
     }
     if found["backend"] is not None:
-        # What the report says to write, but for the move, which is the user's own.
+        # What the report says to write.
         names: dict[str, Any] = {"torch": torch}
-        for line in found["lines"]:
-            exec(line, names)
-            if "module_of(" in line:
-                names["model"].to(device)
+        exec("\n".join(found["lines"]), names)
         programs["opprof"] = names["model"]
     row: dict[str, Any] = {}
     times: dict[str, list[float]] = {key: [] for key in programs}
@@ -565,18 +562,20 @@ def measured(name: str, options: argparse.Namespace, folder: Path) -> dict[str, 
 
 
 def line_of(row: dict[str, Any]) -> str:
-    def number(key: str) -> str:
+    def milliseconds(key: str) -> str:
         return f"{row[key]:.3f}" if key in row else "fails" if f"{key}_fails" in row else "-"
 
-    own = row.get("opprof")
-    gain = f"{min(row['torchscript'], row.get('inductor', own)) / own:.2f}" if own else "-"
+    def share(value: float | None) -> str:
+        return "-" if value is None else f"{value:.1e}"
+
+    others = [row[key] for key in ("torchscript", "inductor") if key in row]
+    gain = f"{min(others) / row['opprof']:.2f}" if others and "opprof" in row else "-"
     error = row.get("programs", {}).get(row.get("use"), (None, None))[1]
-    apart = row.get("opprof_difference")
-    shown = " ".join(f"{number(key):>11}" for key in ("torchscript", "inductor", "opprof"))
-    rest = ["-" if value is None else f"{value:.1e}" for value in (error, apart)]
+    shown = " ".join(f"{milliseconds(key):>11}" for key in ("torchscript", "inductor", "opprof"))
+    said = " ".join(str(row.get("fails") or row["use"]).split())
     return (
-        f"{row['archive']:18}{shown} {gain:>6} {rest[0]:>9} {rest[1]:>10} {row['seconds']:8.0f}  "
-        f"{row.get('use', row.get('fails', ''))}"
+        f"{row['archive']:18}{shown} {gain:>6} {share(error):>9} "
+        f"{share(row.get('opprof_difference')):>10} {row['seconds']:8.0f}  {said}"
     )
 
 

@@ -17,7 +17,7 @@ from opprof.backend.checks import Subject
 from opprof.backend.emit import emit
 from opprof.commands.cli import main
 from opprof.errors import OpprofError
-from opprof.export.archive_model import write_archive_model
+from opprof.export.archive_model import own_usage, usage, write_archive_model
 from opprof.export.model_script import load_model_script
 from opprof.search.baselines import EAGER, INDUCTOR, TORCHSCRIPT, make_baseline, recipes
 from opprof.tools import find_tool
@@ -443,6 +443,18 @@ def test_the_mode_is_that_of_the_model(tmp_path: Path) -> None:
     torch.jit.trace(Wrapper(model), torch.randn(2, 8)).save(archive)
     with pytest.raises(OpprofError, match="saved in training mode"):
         write_archive_model(archive, options, tmp_path / "other")
+
+
+def test_lines_that_use_what_was_found_name_method_and_device() -> None:
+    """An archive has no script of its owner's that would move it."""
+    script, archive = Path("out/a_encode_model.py"), Path("in/a.pt")
+    made = "a_encode_model.module_of(torch.jit.load('a.pt'))"
+    assert usage(script, archive)[1] == f"model = {made}"
+    assert usage(script, archive, "cuda")[1] == f"model = {made}.to('cuda')"
+    lines = own_usage(archive, "encode", "cuda")
+    assert lines[0] == "model = torch.jit.load('a.pt', map_location='cuda')"
+    assert lines[-1].strip() == "model.encode(...)"
+    assert own_usage(archive)[-1].strip() == "model(...)"
 
 
 def test_optimize_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

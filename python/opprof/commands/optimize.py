@@ -115,8 +115,8 @@ def _optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         archive = Path(path)
         with clock.phase("archive"):
             program = write_archive_model(archive, options.archive, output)
-        first_lines, path = usage(program, archive), str(program)
-        own_lines = own_usage(archive, options.archive.method)
+        first_lines, path = usage(program, archive, options.device), str(program)
+        own_lines = own_usage(archive, options.archive.method, options.device)
     _check_output(output, Path(path).stem)
     options.profile.device = options.device
     progress("1/4 profile")

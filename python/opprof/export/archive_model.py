@@ -367,17 +367,22 @@ def _form(value: Any) -> Any:
     return None if value is None else "given"
 
 
-def usage(script: Path, archive: Path) -> tuple[str, ...]:
-    """How the module is made of a loaded archive, as lines of Python."""
+def usage(script: Path, archive: Path, device: str | None = None) -> tuple[str, ...]:
+    """How the module is made of a loaded archive and moved to the device, as lines of Python."""
     module = script.stem
-    return (f"import {module}", f"model = {module}.module_of(torch.jit.load({archive.name!r}))")
+    made = f"{module}.module_of(torch.jit.load({archive.name!r}))"
+    moved = "" if device is None else f".to({device!r})"
+    return (f"import {module}", f"model = {made}{moved}")
 
 
-def own_usage(archive: Path, method: str | None) -> tuple[str, ...]:
+def own_usage(
+    archive: Path, method: str | None = None, device: str | None = None
+) -> tuple[str, ...]:
     """How the archive is run as it is."""
     called = "model" if method in (None, "forward") else f"model.{method}"
+    mapped = "" if device is None else f", map_location={device!r}"
     return (
-        f"model = torch.jit.load({archive.name!r})",
+        f"model = torch.jit.load({archive.name!r}{mapped})",
         "with torch.no_grad():",
         f"    {called}(...)",
     )
