@@ -366,11 +366,7 @@ def workspaces(front):
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
         # Of all sizes that a workspace has: whoever still writes to one writes here.
-        junk = [
-            torch.full((size,), 7.0, device="cuda")
-            for size in (1 << 18, 1 << 20, 1 << 23)
-            for _ in range(24)
-        ]
+        junk = [torch.full((size,), 7.0, device="cuda") for size in (1 << 18, 1 << 20, 1 << 23) for _ in range(24)]
         for _ in range(20):
             compiled(x)
         check(backend, compiled, model, "after reduce-overhead", x)
