@@ -778,11 +778,15 @@ def _lacked_time(outcome: Outcome, options: OptimizeOptions) -> list[str]:
     if not lacking or options.budget_seconds is None:
         return []
     saves = max((trial.script.saves_ns or 0 for trial in lacking), default=0)
+    predicted = ""
+    if saves:
+        predicted = (
+            f", of which the best alone is predicted to save {microseconds(saves)} µs of a step"
+        )
     profile = outcome.seconds.get("profile", 0.0)
     return [
         f"The time box of {options.budget_seconds:.0f} s ended before {counted(len(lacking), 'rewrite')} "
-        f"could be tried (the profile took {profile:.0f} s of it), of which the best alone is predicted to save "
-        f"{microseconds(saves)} µs of a step: a longer --budget-seconds tries them."
+        f"could be tried (the profile took {profile:.0f} s of it){predicted}: a longer --budget-seconds tries them."
     ]
 
 

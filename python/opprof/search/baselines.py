@@ -253,7 +253,15 @@ def least_float32_ns(subject: Subject) -> float:
     with counter:
         subject.eager(*args, **kwargs)
     subject.restore()
-    return counter.flops / (_HEADROOM * _float32_flops_a_ns(subject.script.device_type))
+    device = subject.script.device_type
+    size = 4096 if device == "cuda" else 1024
+    return counter.flops / (_HEADROOM * _flops_a_ns(device, torch.float32, size))
+
+
+def has_faster_products(device: str, dtype: torch.dtype) -> bool:
+    """Whether products run faster in `dtype` than in float32: where a CPU has no units for it, they are several times slower."""
+    size = 4096 if device == "cuda" else 256
+    return _flops_a_ns(device, dtype, size) > _flops_a_ns(device, torch.float32, size)
 
 
 class _ProductFlops(TorchDispatchMode):  # type: ignore[misc]
@@ -289,9 +297,8 @@ class _ProductFlops(TorchDispatchMode):  # type: ignore[misc]
 
 
 @functools.cache
-def _float32_flops_a_ns(device: str) -> float:
-    size = 4096 if device == "cuda" else 1024
-    value = torch.randn(size, size, device=device)
+def _flops_a_ns(device: str, dtype: torch.dtype, size: int) -> float:
+    value = torch.randn(size, size, device=device).to(dtype)
     best = float("inf")
     for _ in range(5):
         synchronize()

@@ -23,6 +23,7 @@ from opprof.search.baselines import (
     TORCHSCRIPT,
     Baseline,
     Recipe,
+    has_faster_products,
     least_float32_ns,
     make_baseline,
     recipes,
@@ -167,6 +168,8 @@ class Search:
         self.inductor_seconds = 0.0
         # Levels by region, and what makes them needless where it is kept.
         self.regions: Script | None = None
+        # Whether they are tried behind everything else, as they most likely lose, and compile longest.
+        self.regions_last = False
         self.instead_of_regions: list[Script] = []
         # What is over the budget uncompiled, and may be within it once it is compiled.
         self.doubtful: list[Script] = []
@@ -219,7 +222,7 @@ class Search:
         self.ahead.add([*map(job_of, soon), *self._jobs_of(whole[:1])])
         self._find_precision()
         narrow = self.regions or next(filter(self._is_narrow, self.scripts), None)
-        if narrow is not None:
+        if narrow is not None and not self.regions_last:
             # What most likely is kept first, and what stands on top of it then.
             self.ahead.add([*self._jobs_of([narrow]), *self._jobs_of(self.scripts, on=narrow)])
             self.ahead.add(self._jobs_of(filter(self._captures, self.scripts)))
@@ -394,7 +397,11 @@ class Search:
             saves = None if saves is None else int(saves * precision.saved_share)
             kind = "training" if self.subject.trains else "freeze"
             regions = write_script(precision.assignment, self.output, saves, kind)
-            self.scripts = [*whole, regions, *(s for s in self.scripts if s not in whole)]
+            narrow = [*whole, regions]
+            others = [script for script in self.scripts if script not in whole]
+            device, dtype = self.subject.script.device_type, getattr(torch, precision.narrow)
+            self.regions_last = device == "cpu" and not has_faster_products(device, dtype)
+            self.scripts = [*others, *narrow] if self.regions_last else [*narrow, *others]
             self.instead_of_regions = whole
             self.regions = regions
 
