@@ -6,8 +6,9 @@ Models of the kinds that people deploy, scripted and traced on the CPU with rand
 Of each: `opprof optimize` with empty caches and a time box, and then, in a new process, steps of three programs in turns. TorchScript is the
 archive as torch.jit.load gives it, after its profiling executor has made its plans; Inductor is torch.compile of the module that opprof
 makes of the archive; and the last is the backend, by the lines that the report says to write. One archive is tried after the other.
-A step begins on an idle device and ends when its results are there. The error is optimize's own, of what it says to use, against float64; the difference is the largest
-of what the backend gives from what TorchScript gives, relative to the largest number in that.
+A step begins on an idle device and ends when its results are there. The gain is that over TorchScript. What follows is optimize's own: the best that needs nothing of
+opprof (plain TorchScript, or Inductor in one of its modes) and its time over that of the backend, and the error of what is to be used, against float64. The difference is the
+largest of what the backend gives from what TorchScript gives, relative to the largest number in that. `--keep` leaves reports, programs and a row of JSON for each.
 """
 
 import argparse
@@ -28,6 +29,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._pytree import tree_leaves
+
+from opprof.search.outcome import OPTIMIZED
 
 # Calls after which the executor has its plans: two are profiled, and a fuser compiles at the next.
 _WARM_UP = 10
@@ -553,7 +556,14 @@ def measured(name: str, options: argparse.Namespace, folder: Path) -> dict[str, 
         return row | {"fails": failed}
     found = json.loads((out / "optimize.json").read_text())
     row |= {key: found[key] for key in ("use", "remark", "backend")}
-    row["programs"] = {one["name"]: (one["latency_ns"], one["error"]) for one in found["programs"]}
+    row["programs"] = {
+        one["name"]: {
+            "ms": one["latency_ns"] and one["latency_ns"] / 1e6,
+            "error": one["error"],
+            "may_be_used": one["within_budget"] and one["latency_ns"] is not None,
+        }
+        for one in found["programs"]
+    }
     result = folder / f"{name}_row.json"
     words = [sys.executable, __file__, name, f"--device={options.device}", f"--keep={folder}"]
     words += [f"--dtype={str(options.dtype).removeprefix('torch.')}", f"--measure-to={result}"]
@@ -568,13 +578,21 @@ def line_of(row: dict[str, Any]) -> str:
     def share(value: float | None) -> str:
         return "-" if value is None else f"{value:.1e}"
 
-    others = [row[key] for key in ("torchscript", "inductor") if key in row]
-    gain = f"{min(others) / row['opprof']:.2f}" if others and "opprof" in row else "-"
-    error = row.get("programs", {}).get(row.get("use"), (None, None))[1]
+    gain = (
+        f"{row['torchscript'] / row['opprof']:.2f}"
+        if {"torchscript", "opprof"} <= row.keys()
+        else "-"
+    )
+    programs = row.get("programs", {})
+    timed = {one: facts["ms"] for one, facts in programs.items() if facts["may_be_used"]}
+    own = timed.pop(OPTIMIZED, None)
+    best = min(timed, key=lambda one: timed[one], default="-")
+    over = "-" if own is None or not timed else f"{timed[best] / own:.2f}"
+    error = programs.get(row.get("use"), {}).get("error")
     shown = " ".join(f"{milliseconds(key):>11}" for key in ("torchscript", "inductor", "opprof"))
     said = " ".join(str(row.get("fails") or row["use"]).split())
     return (
-        f"{row['archive']:18}{shown} {gain:>6} {share(error):>9} "
+        f"{row['archive']:18}{shown} {gain:>6}  {best[:24]:24} {over:>5} {share(error):>9} "
         f"{share(row.get('opprof_difference')):>10} {row['seconds']:8.0f}  {said}"
     )
 
@@ -606,7 +624,8 @@ def main() -> None:
         options.measure_to.write_text(json.dumps(row))
         return
     print(
-        f"{'archive':18}{'TorchScript':>11} {'Inductor':>11} {'opprof':>11} {'gain':>6} {'error':>9} {'difference':>10} {'seconds':>8}  use"
+        f"{'archive':18}{'TorchScript':>11} {'Inductor':>11} {'opprof':>11} {'gain':>6}  {'best without opprof':24} {'over':>5} "
+        f"{'error':>9} {'difference':>10} {'seconds':>8}  use"
     )
     with tempfile.TemporaryDirectory() as scratch:
         folder = (options.keep or Path(scratch)).resolve()
