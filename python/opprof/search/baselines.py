@@ -99,8 +99,10 @@ def _torchscript(subject: Subject) -> Program:
     make = subject.script.archive_method
     assert make is not None
     program = subject.step_of(make(subject.script.device_type))
+    # It may write what it is given.
+    args, kwargs = copy.deepcopy((subject.script.args, subject.script.kwargs))
     for _ in range(_PLANNED_AFTER):
-        program(*subject.script.args, **subject.script.kwargs)
+        program(*args, **kwargs)
     return program
 
 
