@@ -321,12 +321,39 @@ static bool readsTraining(const torch::jit::Block *block,
   return false;
 }
 
+/// Whether the code of one of the module's own methods asks for its mode, other
+/// than to save it.
+static bool asksForMode(const torch::jit::Module &module) {
+  for (const torch::jit::Method &method : module.get_methods()) {
+    if (method.name() == "__getstate__")
+      continue;
+    auto graph = method.graph();
+    if (!graph->inputs().empty() &&
+        readsTraining(graph->block(), graph->inputs().front()))
+      return true;
+  }
+  return false;
+}
+
+/// Whether PyTorch's quantization made the module in place of another one: it
+/// is in the mode of any new module then, whatever that one was in.
+static bool isConverted(const torch::jit::Module &module) {
+  std::string name = module.type()->name()->qualifiedName();
+  for (const char *package :
+       {"torch.ao.nn.quantized.", "torch.ao.nn.intrinsic.quantized.",
+        "torch.nn.quantized.", "torch.nn.intrinsic.quantized."})
+    if (name.rfind(std::string("__torch__.") + package, 0) == 0)
+      return true;
+  return false;
+}
+
 /// True where what was saved trains. A wrapper that nobody called eval() on,
 /// round a model that is in that mode, as tracing often needs one, does not,
-/// unless its own code asks for its mode.
+/// unless its own code asks for its mode; nor does what was quantized.
 static bool isTraining(const torch::jit::Module &module) {
   auto trains = [](const torch::jit::Module &one) {
-    return one.hasattr("training") && one.is_training();
+    return one.hasattr("training") && one.is_training() &&
+           (!isConverted(one) || asksForMode(one));
   };
   bool isAlone = true;
   for (const auto &inner : module.named_modules()) {
@@ -338,15 +365,7 @@ static bool isTraining(const torch::jit::Module &module) {
   }
   if (!trains(module))
     return false;
-  auto asksForMode = [](const torch::jit::Method &method) {
-    auto graph = method.graph();
-    return !graph->inputs().empty() &&
-           readsTraining(graph->block(), graph->inputs().front());
-  };
-  bool isAsked = isAlone;
-  for (const torch::jit::Method &method : module.get_methods())
-    isAsked |= asksForMode(method);
-  return isAsked;
+  return isAlone || asksForMode(module);
 }
 
 static ReadTimes read(const ReadRequest &request, const ReadFiles &files) {

@@ -24,9 +24,13 @@ from opprof.backend.emitted.regions import (
     most_exact,
     without_writes,
 )
+from opprof.backend.rewrites import Script
 from opprof.export.model_script import ModelScript
-from opprof.search import precision
+from opprof.search import explore, precision
+from opprof.search.ahead import Ahead
 from opprof.search.candidates import Workshop
+from opprof.search.clock import Clock
+from opprof.search.explore import Search, SearchOptions
 from opprof.search.precision import (
     EXACT,
     Device,
@@ -570,6 +574,27 @@ def test_errors_that_know_of_each_other_are_planned_for() -> None:
     assert found is not None and found.error <= 0.9e-3
     assert 1 <= len(found.levels) < 4
     assert assign(probe, 1e-4, Device({EXACT: 1.0, "bfloat16": 10.0}, 1.0), "bfloat16") is None
+
+
+@pytest.mark.parametrize("is_faster", [True, False])
+def test_levels_come_last_where_no_unit_makes_them_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_faster: bool
+) -> None:
+    """A time box may end before what wins otherwise."""
+    subject = subject_of(Block(), torch.randint(100, (2, 16)))
+    found = explore_precision(subject, 1e-1)
+    assert found is not None
+    budget = 0.6 * found.uniform_error
+    monkeypatch.setattr(explore, "has_faster_products", lambda *_: is_faster)
+    other = Script(tmp_path / "other.mlir", "other")
+    with Ahead(subject.script, 0) as ahead:
+        how = SearchOptions(budget)
+        search = Search(subject, [other], tmp_path, tmp_path, how, Clock(), ahead)
+        monkeypatch.setattr(search.workshop, "strategy", lambda _: {})
+        search._find_precision()
+    assert search.regions is not None
+    expected = [search.regions, other]
+    assert search.scripts == (expected if is_faster else expected[::-1])
 
 
 def test_a_model_over_the_budget_gets_levels_that_hold_on_every_seed(tmp_path: Path) -> None:

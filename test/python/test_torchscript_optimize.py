@@ -1,6 +1,7 @@
 """`opprof optimize` of TorchScript archives: the module that is made of one, the backend for it, and what is refused."""
 
 import copy
+import json
 import re
 import sys
 from dataclasses import replace
@@ -12,11 +13,13 @@ import torch
 from torch import Tensor, nn
 from torchscript_models import CASES, STATEFUL, Stack, save, texts_of
 
+from opprof.backend.checks import Subject
 from opprof.backend.emit import emit
 from opprof.commands.cli import main
 from opprof.errors import OpprofError
-from opprof.export.archive_model import write_archive_model
+from opprof.export.archive_model import own_usage, usage, write_archive_model
 from opprof.export.model_script import load_model_script
+from opprof.search.baselines import EAGER, INDUCTOR, TORCHSCRIPT, make_baseline, recipes
 from opprof.tools import find_tool
 from opprof.torchscript import TOOL, TorchScriptOptions, write_graph
 
@@ -91,6 +94,16 @@ def test_the_module_is_the_archive(tmp_path: Path, name: str) -> None:
         assert value.data_ptr() == own[key]
     with pytest.raises(ValueError, match="is for tensors of the sizes"):
         module(*(torch.zeros(1) for _ in script.args))
+    # TorchScript itself is one of the programs: each call of it begins with what the archive holds.
+    subject = Subject(script)
+    recipe = recipes(subject)[0]
+    assert recipe.name == TORCHSCRIPT
+    baseline = make_baseline(recipe, subject, 1e-3)
+    assert baseline.program is not None, baseline.reason
+    expected = copy.deepcopy(script.module)(*copy.deepcopy(script.args))
+    for _ in range(2):
+        found = baseline.program(*copy.deepcopy(script.args))
+        torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize(
@@ -326,6 +339,61 @@ def test_training_is_refused(tmp_path: Path) -> None:
         )
 
 
+class Convolved(nn.Module):
+    """Is quantized statically: each layer has a scale, and its weights are packed."""
+
+    def __init__(self, quantization: Any) -> None:
+        super().__init__()
+        self.quant, self.dequant = quantization.QuantStub(), quantization.DeQuantStub()
+        self.conv, self.out = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dequant(self.out(self.conv(self.quant(x)).mean((2, 3))))
+
+
+@pytest.mark.parametrize(
+    ("form", "says"),
+    [
+        ("scripted", "conv"),
+        ("traced", "conv"),
+        ("frozen", "a quantized.Conv2dPackedParamsBase among the constants of the code"),
+    ],
+)
+def test_quantized_archives_are_refused_for_what_they_hold(
+    tmp_path: Path, form: str, says: str
+) -> None:
+    """PyTorch's conversion leaves new modules in training mode, which is no reason: none of them asks for it."""
+    quantization = pytest.importorskip("torch.ao.quantization")
+    archive, x = tmp_path / "model.pt", torch.randn(2, 3, 8, 8)
+    model = Convolved(quantization).eval()
+    model.qconfig = quantization.get_default_qconfig("x86")
+    quantization.prepare(model, inplace=True)(x)
+    quantization.convert(model, inplace=True)
+    assert model.conv.training
+    module = torch.jit.trace(model, x) if form == "traced" else torch.jit.script(model)
+    (torch.jit.freeze(module) if form == "frozen" else module).save(archive)
+    options = TorchScriptOptions(inputs=["2x3x8x8xf32"])
+    line = r"model\.pt/code/__torch__/.*\.py:\d+: quantized\.conv2d takes weights that PyTorch packed when the model was quantized, "
+    with pytest.raises(OpprofError, match=f"{line}{says}.*: .*ops.quantized.conv2d") as refused:
+        write_archive_model(archive, options, tmp_path / "out")
+    assert "before it was quantized" in (refused.value.remedy or "")
+    # Nor is it one for what else is inference.
+    if form != "frozen":
+        write_graph(archive, tmp_path / "frozen.json", replace(options, freeze=True))
+
+
+def test_a_quantized_layer_that_asks_for_its_mode_trains(tmp_path: Path) -> None:
+    quantize = pytest.importorskip("torch.ao.quantization").quantize_dynamic
+    model = nn.Sequential(nn.LSTM(4, 4, num_layers=2, dropout=0.5)).eval()
+    quantized = quantize(model, {nn.LSTM}, torch.qint8)
+    for trains in (True, False):
+        torch.jit.script(quantized.train(trains)).save(tmp_path / "model.pt")
+        options = TorchScriptOptions(inputs=["3x2x4xf32"])
+        says = "saved in training mode" if trains else "takes weights that PyTorch packed"
+        with pytest.raises(OpprofError, match=says):
+            write_archive_model(tmp_path / "model.pt", options, tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("command", "says"),
     [
@@ -377,6 +445,18 @@ def test_the_mode_is_that_of_the_model(tmp_path: Path) -> None:
         write_archive_model(archive, options, tmp_path / "other")
 
 
+def test_lines_that_use_what_was_found_name_method_and_device() -> None:
+    """An archive has no script of its owner's that would move it."""
+    script, archive = Path("out/a_encode_model.py"), Path("in/a.pt")
+    made = "a_encode_model.module_of(torch.jit.load('a.pt'))"
+    assert usage(script, archive)[1] == f"model = {made}"
+    assert usage(script, archive, "cuda")[1] == f"model = {made}.to('cuda')"
+    lines = own_usage(archive, "encode", "cuda")
+    assert lines[0] == "model = torch.jit.load('a.pt', map_location='cuda')"
+    assert lines[-1].strip() == "model.encode(...)"
+    assert own_usage(archive)[-1].strip() == "model(...)"
+
+
 def test_optimize_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The report says how the loaded archive becomes the module, and a backend takes that."""
     archive, output = tmp_path / "shifted.pt", tmp_path / "out"
@@ -384,12 +464,19 @@ def test_optimize_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     torch.jit.trace(Shifted().eval(), inputs, check_trace=False).save(archive)
     options = ["--input=8x64xf32", "--budget-seconds=1"]
     assert main(["optimize", str(archive), "-o", str(output), *options]) == 0
-    report = (output / "report.txt").read_text()
     lines = [
         "import shifted_model",
         "model = shifted_model.module_of(torch.jit.load('shifted.pt'))",
     ]
-    assert "".join(f"    {line}\n" for line in lines) in report
+    # TorchScript itself is measured in any box, and is used by other lines.
+    result = json.loads((output / "optimize.json").read_text())
+    lines_of = {one["name"]: one["lines"] for one in result["programs"]}
+    assert lines_of.pop(TORCHSCRIPT)[0] == "model = torch.jit.load('shifted.pt')"
+    assert all(own[:2] == lines for own in lines_of.values())
+    measured = {one["name"] for one in result["programs"] if one["latency_ns"]}
+    assert measured >= {TORCHSCRIPT, EAGER, INDUCTOR}
+    report = (output / "report.txt").read_text()
+    assert "".join(f"    {line}\n" for line in result["lines"]) in report
     emit([], output / "shifted_optimized.py", model="shifted_model.py")
     monkeypatch.syspath_prepend(str(output))
     monkeypatch.chdir(tmp_path)

@@ -25,6 +25,7 @@ from opprof.backend.checks import (
     check_backend,
     check_script,
     check_written,
+    measure,
 )
 from opprof.backend.emit import BACKEND_TITLE, TEST_TITLE, emit, same_program, test_file
 from opprof.backend.rewrites import Script
@@ -35,7 +36,7 @@ from opprof.commands.profile import ProfileOptions, profile_script
 from opprof.commands.program import keep_operator_graphs
 from opprof.commands.recommend import recommend, unseen_by_rules
 from opprof.errors import OpprofError
-from opprof.export.archive_model import usage, write_archive_model
+from opprof.export.archive_model import own_usage, usage, write_archive_model
 from opprof.export.graph_json import GraphSource, write_graph_json
 from opprof.export.graph_store import GraphStore
 from opprof.export.inductor import CompiledGraph, watching_inductor
@@ -47,7 +48,7 @@ from opprof.progress import progress
 from opprof.recording.torch_profiler import trace_steps
 from opprof.run_folder import POST_GRAD, RunFolder, write_run
 from opprof.search.ahead import Ahead, worker_count
-from opprof.search.baselines import EAGER, INDUCTOR, Baseline, recipes
+from opprof.search.baselines import EAGER, INDUCTOR, TORCHSCRIPT, Baseline, Recipe, recipes
 from opprof.search.candidates import Built
 from opprof.search.clock import Clock
 from opprof.search.explore import AS_COMPILED, Explored, Found, Search, SearchOptions, prepare_early
@@ -108,10 +109,14 @@ def optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
 def _optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
     clock = Clock(options.budget_seconds)
     first_lines: tuple[str, ...] = ()
+    own_lines: tuple[str, ...] = ()
     if options.archive is not None:
         progress("making a program of the archive")
-        archive, program = Path(path), write_archive_model(Path(path), options.archive, output)
-        first_lines, path = usage(program, archive), str(program)
+        archive = Path(path)
+        with clock.phase("archive"):
+            program = write_archive_model(archive, options.archive, output)
+        first_lines, path = usage(program, archive, options.device), str(program)
+        own_lines = own_usage(archive, options.archive.method, options.device)
     _check_output(output, Path(path).stem)
     options.profile.device = options.device
     progress("1/4 profile")
@@ -139,7 +144,8 @@ def _optimize(path: str, output: Path, options: OptimizeOptions) -> Outcome:
         outcome.declined, outcome.unseen = rewrites.declined, unseen_by_rules(before.path)
     outcome.seconds = clock.phases
     for entrant in outcome.entrants:
-        entrant.lines = (*first_lines, *entrant.lines)
+        is_own = entrant.name == TORCHSCRIPT
+        entrant.lines = own_lines if is_own else (*first_lines, *entrant.lines)
     _write_report(outcome, before, output, options)
     return outcome
 
@@ -211,10 +217,13 @@ def _outcome_of_profile(
     facts = before.read_run()
     known = {EAGER: facts["eager_step"], INDUCTOR: facts["step"]}
     entrants = []
-    for way in recipes(Subject(script)):
+    subject = Subject(script)
+    for way in recipes(subject):
         step = known.get(way.name)
         entrant = Entrant(way.name, way.lines, allowed=step is not None)
-        if step is None:
+        if way.name == TORCHSCRIPT:
+            _time_archive(entrant, way, subject)
+        elif step is None:
             entrant.reason = f"left out: {BOX_OVER}"
         else:
             entrant.latency_ns = step["median_ns"]
@@ -225,6 +234,16 @@ def _outcome_of_profile(
         "the time box ended with the profile, whose times these are, and nothing was compared with float64"
     )
     return outcome
+
+
+def _time_archive(entrant: Entrant, way: Recipe, subject: Subject) -> None:
+    """What the user has is not part of the profile, and takes no longer than a few of its steps."""
+    try:
+        program = way.make(subject)
+        entrant.latency_ns = measure(subject, {way.name: program}, seconds=0.5).median(way.name)
+        entrant.allowed = True
+    except RuntimeError as error:
+        entrant.reason = f"fails: {str(error).splitlines()[0][:200]}"
 
 
 def _recommend_as_compiled(
@@ -759,11 +778,15 @@ def _lacked_time(outcome: Outcome, options: OptimizeOptions) -> list[str]:
     if not lacking or options.budget_seconds is None:
         return []
     saves = max((trial.script.saves_ns or 0 for trial in lacking), default=0)
+    predicted = ""
+    if saves:
+        predicted = (
+            f", of which the best alone is predicted to save {microseconds(saves)} µs of a step"
+        )
     profile = outcome.seconds.get("profile", 0.0)
     return [
         f"The time box of {options.budget_seconds:.0f} s ended before {counted(len(lacking), 'rewrite')} "
-        f"could be tried (the profile took {profile:.0f} s of it), of which the best alone is predicted to save "
-        f"{microseconds(saves)} µs of a step: a longer --budget-seconds tries them."
+        f"could be tried (the profile took {profile:.0f} s of it){predicted}: a longer --budget-seconds tries them."
     ]
 
 

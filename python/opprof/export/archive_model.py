@@ -8,7 +8,7 @@ import copy
 import json
 import os
 import runpy
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,8 @@ _MODULE = '''
 
 # What the program was made of: dtypes and sizes that decide what runs are those of these arguments, None among them.
 ARCHIVE = {archive!r}
+METHOD = {method!r}
+NAMES = {names!r}
 CONSTANTS = {constants!r}
 ARGUMENTS = {arguments!r}
 LEAVES = {leaves!r}
@@ -123,6 +125,29 @@ def module_of(loaded):
     return Model({{name: weights[name] for name in needed}}).eval()
 
 
+def archive_method(device):
+    """What the module is made of, as TorchScript runs it on a device: it takes the module's arguments."""
+    loaded = torch.jit.load(_beside(ARCHIVE), map_location=device)
+    method = getattr(loaded, METHOD)
+    memory = [value.untyped_storage() for value in loaded.buffers() if value.layout == torch.strided]
+    # Each once, as bytes, whatever has a part of it.
+    parts = {{one.data_ptr(): torch.empty(0, dtype=torch.uint8, device=one.device).set_(one) for one in memory}}
+    held = [(part, part.clone()) for part in parts.values()]
+    written = []
+
+    def run(*args):
+        # Whoever compares calls compares them from what the archive holds.
+        for part, own in written:
+            part.copy_(own)
+        result = method(**dict(zip(NAMES, args)))
+        if held:
+            written.extend((part, own) for part, own in held if not torch.equal(part, own))
+            held.clear()
+        return result
+
+    return run
+
+
 def get_model_and_input():
     """The archive's module, and the arguments that it was read with."""
     return module_of(torch.jit.load(_beside(ARCHIVE), map_location="cpu")), torch.load(_beside(ARGUMENTS))
@@ -167,12 +192,14 @@ def write_archive_model(archive: Path, options: TorchScriptOptions, output: Path
     constants = {key: value for key, value in held.items() if key not in own}
     if constants:
         save_weights(own_constants, constants)
-    places = _given(script)
+    places, formals = _given(script), _formals(script)
     args = tuple(script.args[place] for place in places)
     with replacing(arguments, "wb") as stream:
         torch.save(args, stream)
     end = _MODULE.format(
         archive=os.path.relpath(archive.resolve(), output.resolve()),
+        method=script.method,
+        names=[formals[place].name for place in places],
         constants=own_constants.name if constants else None,
         arguments=arguments.name,
         leaves=list(map(_form, tree_leaves(args))),
@@ -340,10 +367,30 @@ def _form(value: Any) -> Any:
     return None if value is None else "given"
 
 
-def usage(script: Path, archive: Path) -> tuple[str, ...]:
-    """How the module is made of a loaded archive, as lines of Python."""
+def usage(script: Path, archive: Path, device: str | None = None) -> tuple[str, ...]:
+    """How the module is made of a loaded archive and moved to the device, as lines of Python."""
     module = script.stem
-    return (f"import {module}", f"model = {module}.module_of(torch.jit.load({archive.name!r}))")
+    made = f"{module}.module_of(torch.jit.load({archive.name!r}))"
+    moved = "" if device is None else f".to({device!r})"
+    return (f"import {module}", f"model = {made}{moved}")
+
+
+def own_usage(
+    archive: Path, method: str | None = None, device: str | None = None
+) -> tuple[str, ...]:
+    """How the archive is run as it is."""
+    called = "model" if method in (None, "forward") else f"model.{method}"
+    mapped = "" if device is None else f", map_location={device!r}"
+    return (
+        f"model = torch.jit.load({archive.name!r}{mapped})",
+        "with torch.no_grad():",
+        f"    {called}(...)",
+    )
+
+
+def _formals(script: ArchiveScript) -> list[Any]:
+    """The method's arguments as it declares them, without the module."""
+    return list(getattr(script.module, script.method).schema.arguments[1:])
 
 
 def _given(script: ArchiveScript) -> list[int]:
@@ -351,8 +398,7 @@ def _given(script: ArchiveScript) -> list[int]:
     taken = {
         one["name"] for one in script.graph["graphs"][0]["inputs"] if one["kind"] == "user_input"
     }
-    formals = getattr(script.module, script.method).schema.arguments[1:]
-    places = [place for place, formal in enumerate(formals) if formal.name in taken]
+    places = [place for place, formal in enumerate(_formals(script)) if formal.name in taken]
     if len(places) != len(taken):
         raise OpprofError(
             f"{script.path}: the graph's inputs are called otherwise than the method's"
@@ -363,33 +409,61 @@ def _given(script: ArchiveScript) -> list[int]:
 def _check_form(archive: Path, document: dict[str, Any]) -> None:
     """Refuses nodes that a module for torch.compile cannot have, and says where they stand."""
     graph = document["graphs"][0]
+    # Objects by the names that nodes take them by.
+    objects = {
+        entry["name"]: str(entry["target"])
+        for entry in graph["inputs"]
+        if entry["kind"] == "constant_object"
+    }
     for node in graph["nodes"]:
-        what = _obstacle(node)
-        if what is not None:
+        found = _obstacle(node, objects)
+        if found is not None:
+            what, remedy = found
             place, code = place_of(node, document)
             said = f": {code}" if place else ""
             raise OpprofError(
                 f"{place or archive}: {what}{said}\n  no program for torch.compile can be made of this",
-                remedy="`opprof profile` shows where its time goes; what sizes decide is decided by --input",
-            )
-    for entry in graph["inputs"]:
-        if entry["kind"] == "constant_object":
-            raise OpprofError(
-                f"{archive}: {entry['target']} is an object, such as packed quantized weights: "
-                "no program for torch.compile can be made of this",
-                remedy="`opprof profile` shows where its time goes",
+                remedy=f"`opprof profile` shows where its time goes; {remedy}",
             )
 
 
-def _obstacle(node: dict[str, Any]) -> str | None:
+_BY_SIZES = "what sizes decide is decided by --input"
+_BEFORE_QUANTIZATION = "an archive of the model as it was before it was quantized can be optimized"
+
+
+def _obstacle(node: dict[str, Any], objects: dict[str, str]) -> tuple[str, str] | None:
+    """What a program for torch.compile cannot have, and what helps besides a profile."""
     target = node["target"]
     if target == "prim.If":
-        return "the method branches on what it computes"
+        return "the method branches on what it computes", _BY_SIZES
     if target == "prim.Loop":
-        return "the method loops as long as what it computes says"
+        return "the method loops as long as what it computes says", _BY_SIZES
     if target == "prim.SetAttr" or node["op"] == "get_attr":
-        return "the method reads or writes an attribute that it changes"
-    return f"the method runs {target}" if target.startswith("prim.") else None
+        return "the method reads or writes an attribute that it changes", _BY_SIZES
+    if target.startswith("prim."):
+        return f"the method runs {target}", _BY_SIZES
+    for taken in _objects_in([*node["args"], *node["kwargs"].values()], objects):
+        name = ".".join(target.split(".")[:2])
+        if "quantized" in name:
+            what = f"{name} takes weights that PyTorch packed when the model was quantized, {taken}"
+            return f"{what}, and torch.compile compiles no operator that does", _BEFORE_QUANTIZATION
+        return f"{name} takes an object, {taken}", "give the model tensors in its place"
+    return None
+
+
+def _objects_in(value: Any, objects: dict[str, str]) -> Iterator[str]:
+    """The objects in a node's arguments, by the attributes that hold them, or by their classes where the code itself does."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _objects_in(one, objects)
+    elif isinstance(value, dict):
+        kind = value["object"]["type"] if set(value) == {"object"} else ""
+        if kind.startswith("torch.classes."):
+            yield f"a {kind.removeprefix('torch.classes.')} among the constants of the code"
+        elif value.get("node") in objects:
+            yield objects[value["node"]]
+        else:
+            yield from _objects_in(list(value.values()), objects)
 
 
 def _check_results(archive: ArchiveScript, script: ModelScript, places: list[int]) -> None:

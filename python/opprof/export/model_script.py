@@ -3,7 +3,8 @@
 The input is a tensor, a tuple or list of positional arguments, or a dict of keyword arguments. A script whose iteration is
 more than a call of the module (a training step) also defines `make_step(module)`, which is handed the module, compiled or
 not, and returns the function to call with the input. One that knows what other inputs are like (offsets, lengths, masks)
-defines `get_inputs(seed)`, which returns one of the same form; without it they are made of the first one.
+defines `get_inputs(seed)`, which returns one of the same form; without it they are made of the first one. What opprof writes of a
+TorchScript archive has `archive_method(device)`, which returns what runs the archive itself there.
 """
 
 import contextlib
@@ -43,6 +44,8 @@ class ModelScript:
     make_step: Callable[[Any], Callable[..., Any]] | None = None
     # Inputs of a seed, where the script gives them.
     get_inputs: Callable[[int], Any] | None = None
+    # Of what opprof made of a TorchScript archive: the archive's own method on a device, which takes the module's arguments.
+    archive_method: Callable[[str], Callable[..., Any]] | None = None
     # Where the model was moved, if it was: --device.
     moved_to: str | None = None
 
@@ -245,7 +248,7 @@ def load_model_script(
             module = module.to(device)
             args, kwargs = _moved((args, kwargs), device)
     functions: dict[str, Any] = {}
-    for name in ("make_step", "get_inputs"):
+    for name in ("make_step", "get_inputs", "archive_method"):
         functions[name] = getattr(script, name, None)
         if functions[name] is not None and not callable(functions[name]):
             raise OpprofError(

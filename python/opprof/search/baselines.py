@@ -23,6 +23,10 @@ from opprof.search.clock import TimeIsUp, limited
 from opprof.search.trials import why_ended
 
 EAGER, INDUCTOR = "eager", "Inductor"
+# What the owner of an archive has already.
+TORCHSCRIPT = "TorchScript"
+# Calls after which TorchScript's executor has its plans: two are profiled, and a fuser compiles at the next.
+_PLANNED_AFTER = 4
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,9 @@ def recipes(subject: Subject) -> list[Recipe]:
         Recipe(EAGER, ("with torch.no_grad():", "    model(...)"), lambda s: s.eager),
         Recipe(INDUCTOR, (compile_line,), lambda s: s.inductor, options={}),
     ]
+    if subject.script.archive_method is not None:
+        lines = ("model = torch.jit.load(...)",)
+        found.insert(0, Recipe(TORCHSCRIPT, lines, _torchscript))
     if subject.script.device_type == "cuda":
         found += [
             _mode("reduce-overhead"),
@@ -85,6 +92,18 @@ def recipes(subject: Subject) -> list[Recipe]:
     else:
         found.append(_narrow(torch.bfloat16, captured=False))
     return [*found, _mode("max-autotune", tunes_float32=True)]
+
+
+def _torchscript(subject: Subject) -> Program:
+    """The archive's own method, with the plans that its executor makes in the first calls."""
+    make = subject.script.archive_method
+    assert make is not None
+    program = subject.step_of(make(subject.script.device_type))
+    # It may write what it is given.
+    args, kwargs = copy.deepcopy((subject.script.args, subject.script.kwargs))
+    for _ in range(_PLANNED_AFTER):
+        program(*args, **kwargs)
+    return program
 
 
 def _mode(mode: str, *, tunes_float32: bool = False) -> Recipe:
@@ -236,7 +255,15 @@ def least_float32_ns(subject: Subject) -> float:
     with counter:
         subject.eager(*args, **kwargs)
     subject.restore()
-    return counter.flops / (_HEADROOM * _float32_flops_a_ns(subject.script.device_type))
+    device = subject.script.device_type
+    size = 4096 if device == "cuda" else 1024
+    return counter.flops / (_HEADROOM * _flops_a_ns(device, torch.float32, size))
+
+
+def has_faster_products(device: str, dtype: torch.dtype) -> bool:
+    """Whether products run faster in `dtype` than in float32: where a CPU has no units for it, they are several times slower."""
+    size = 4096 if device == "cuda" else 256
+    return _flops_a_ns(device, dtype, size) > _flops_a_ns(device, torch.float32, size)
 
 
 class _ProductFlops(TorchDispatchMode):  # type: ignore[misc]
@@ -272,9 +299,8 @@ class _ProductFlops(TorchDispatchMode):  # type: ignore[misc]
 
 
 @functools.cache
-def _float32_flops_a_ns(device: str) -> float:
-    size = 4096 if device == "cuda" else 1024
-    value = torch.randn(size, size, device=device)
+def _flops_a_ns(device: str, dtype: torch.dtype, size: int) -> float:
+    value = torch.randn(size, size, device=device).to(dtype)
     best = float("inf")
     for _ in range(5):
         synchronize()

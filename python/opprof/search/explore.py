@@ -20,8 +20,10 @@ from opprof.search.ahead import Ahead, Job, job_of
 from opprof.search.baselines import (
     EAGER,
     INDUCTOR,
+    TORCHSCRIPT,
     Baseline,
     Recipe,
+    has_faster_products,
     least_float32_ns,
     make_baseline,
     recipes,
@@ -51,6 +53,8 @@ _TUNING_SECONDS = 30.0
 _KNOWN_SECONDS = 5.0
 # A rewrite, and the CUDA graph that is captured round it.
 _PAIR = 2
+# What a user has and what it is held against are measured in any box, as nothing but Inductor's own program is compiled for them.
+_AT_ONCE = (TORCHSCRIPT, EAGER, INDUCTOR)
 # What PyTorch calls it.
 _OUT_OF_MEMORY = torch.OutOfMemoryError.__name__
 # What the error of a model run operator by operator may be, relative to the budget, for its compiled form to be worth a try: fused
@@ -164,6 +168,8 @@ class Search:
         self.inductor_seconds = 0.0
         # Levels by region, and what makes them needless where it is kept.
         self.regions: Script | None = None
+        # Whether they are tried behind everything else, as they most likely lose, and compile longest.
+        self.regions_last = False
         self.instead_of_regions: list[Script] = []
         # What is over the budget uncompiled, and may be within it once it is compiled.
         self.doubtful: list[Script] = []
@@ -206,7 +212,7 @@ class Search:
     def _comes_late(self, way: Recipe) -> bool:
         """Whether a recipe is measured after the rewrites: in a time box, all that the rewrites are not held against."""
         in_box = self.clock.budget_seconds is not None
-        return way.late or (in_box and way.name not in (EAGER, INDUCTOR))
+        return way.late or (in_box and way.name not in _AT_ONCE)
 
     def _prepare(self, ways: Sequence[Recipe]) -> None:
         """What needs no time measured, at once: compilations in other processes, and what is known of precision here."""
@@ -216,7 +222,7 @@ class Search:
         self.ahead.add([*map(job_of, soon), *self._jobs_of(whole[:1])])
         self._find_precision()
         narrow = self.regions or next(filter(self._is_narrow, self.scripts), None)
-        if narrow is not None:
+        if narrow is not None and not self.regions_last:
             # What most likely is kept first, and what stands on top of it then.
             self.ahead.add([*self._jobs_of([narrow]), *self._jobs_of(self.scripts, on=narrow)])
             self.ahead.add(self._jobs_of(filter(self._captures, self.scripts)))
@@ -300,14 +306,14 @@ class Search:
         longest = max(self.workshop.longest_seconds, self.inductor_seconds)
         needed = longest * (3 if recipe.tunes_float32 else 1)
         self._wait_for_job(job_of(recipe), needed)
-        if recipe.name not in (EAGER, INDUCTOR) and not self.clock.allows(needed):
+        if recipe.name not in _AT_ONCE and not self.clock.allows(needed):
             baseline.reason = f"left out: {BOX_OVER}"
             return
         progress(f"  {recipe.name}")
         limit = self._tuning_limit() if recipe.tunes_float32 else None
         begin = time.monotonic()
         with self._tuning(limit), self.ahead.beside_compilation():
-            if limit is None and recipe.name not in (EAGER, INDUCTOR):
+            if limit is None and recipe.name not in _AT_ONCE:
                 limit = self._box_limit()
             made = make_baseline(recipe, self.subject, self.options.error_budget, limit=limit)
         if recipe.name == INDUCTOR:
@@ -391,7 +397,11 @@ class Search:
             saves = None if saves is None else int(saves * precision.saved_share)
             kind = "training" if self.subject.trains else "freeze"
             regions = write_script(precision.assignment, self.output, saves, kind)
-            self.scripts = [*whole, regions, *(s for s in self.scripts if s not in whole)]
+            narrow = [*whole, regions]
+            others = [script for script in self.scripts if script not in whole]
+            device, dtype = self.subject.script.device_type, getattr(torch, precision.narrow)
+            self.regions_last = device == "cpu" and not has_faster_products(device, dtype)
+            self.scripts = [*others, *narrow] if self.regions_last else [*narrow, *others]
             self.instead_of_regions = whole
             self.regions = regions
 
