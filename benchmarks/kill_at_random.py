@@ -140,11 +140,11 @@ def prepare(folder: Path) -> dict[str, Command]:
             ["merge", str(capture), "-o", str(out / "merged.json")], out / "merged.json"
         ),
         "export": Command(
-            ["export", str(MODEL), "-o", str(out / "graph.mlir")], out / "graph.mlir", True
+            ["export", str(small), "-o", str(out / "graph.mlir")], out / "graph.mlir", True
         ),
         "export --weights": Command(
             [
-                *("export", str(MODEL), "-o", str(out / "graph.json")),
+                *("export", str(small), "-o", str(out / "graph.json")),
                 *("--weights", str(out / "weights.safetensors")),
             ],
             out / "weights.safetensors",

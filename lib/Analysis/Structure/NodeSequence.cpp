@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/Hashing.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 using namespace opprof;
@@ -54,40 +55,65 @@ public:
   void finish() { sequence.operandStart.push_back(sequence.operands.size()); }
 
 private:
-  void appendNode(Operation *op);
+  void appendNode(NodeOp node);
+  int getContent(NodeOp node);
+  int computeContent(NodeOp node);
   void escape(Operation *user);
 
   NodeSequence &sequence;
   StructuralHash &hash;
   PositionMap positions;
-  llvm::DenseMap<uint64_t, int> numbers;
+  /// By what is hashed of a node, and by which attributes and types it has.
+  llvm::DenseMap<uint64_t, int> numbers, numbersOfInterned;
 };
 } // namespace
 
-/// True for operations that partitions may hold.
-static bool isRepeatable(Operation *op) {
-  auto node = dyn_cast<NodeOp>(op);
-  return node && node.getKind() != NodeKind::get_attr;
+int SequenceBuilder::computeContent(NodeOp node) {
+  uint64_t content = hash.hashNode(node);
+  for (Type type : node->getOperandTypes())
+    content = llvm::hash_combine(content, hash.hashType(type));
+  auto [found, isNew] = numbers.try_emplace(content, sequence.numContents);
+  sequence.numContents += isNew;
+  return found->second;
 }
 
-void SequenceBuilder::appendNode(Operation *op) {
+/// The number of what a node is and takes. Attributes and types are interned:
+/// what has the very ones of an earlier node is not looked into.
+int SequenceBuilder::getContent(NodeOp node) {
+  if (!node.getBlocks().empty())
+    return computeContent(node);
+  SmallVector<const void *, 16> interned = {
+      node.getTargetAttr().getAsOpaquePointer(),
+      node.getArgsAttr().getAsOpaquePointer(),
+      node.getKwargNamesAttr().getAsOpaquePointer(),
+      node.getKindAttr().getAsOpaquePointer(),
+      node.getResult().getType().getAsOpaquePointer()};
+  for (Type type : node->getOperandTypes())
+    interned.push_back(type.getAsOpaquePointer());
+  uint64_t key = llvm::xxh3_64bits(
+      ArrayRef(reinterpret_cast<const uint8_t *>(interned.data()),
+               interned.size() * sizeof(void *)));
+  auto [found, isNew] = numbersOfInterned.try_emplace(key, -1);
+  if (isNew)
+    found->second = computeContent(node);
+  return found->second;
+}
+
+void SequenceBuilder::appendNode(NodeOp node) {
+  Operation *op = node;
   int position = sequence.size();
   sequence.operandStart.push_back(sequence.operands.size());
-  uint64_t content = hash.hashNode(op);
   for (Value operand : op->getOperands()) {
     Operation *source = operand.getDefiningOp();
     int definition = source ? positions.lookup(source) : -1;
     sequence.operands.push_back(definition);
     if (definition >= 0)
       sequence.lastUse[definition] = position;
-    content = llvm::hash_combine(content, hash.hashType(operand.getType()));
   }
-  auto [found, isNew] = numbers.try_emplace(content, sequence.numContents);
-  sequence.numContents += isNew;
   positions.insert(op, position);
   sequence.nodes.push_back(op);
   sequence.hasBlocks |= op->getNumRegions() != 0;
-  sequence.contents.push_back(found->second);
+  sequence.contents.push_back(getContent(node));
   sequence.lastUse.push_back(-1);
 }
 
@@ -109,17 +135,19 @@ void SequenceBuilder::append(Block &block, bool ignoreOrder, bool isFirst) {
   std::vector<Operation *> others;
   // Definitions come before uses, so one pass is enough.
   auto appendAny = [&](Operation *op) {
-    if (auto node = dyn_cast<NodeOp>(op)) {
+    auto node = dyn_cast<NodeOp>(op);
+    if (node) {
       ++sequence.numNodes;
       for (Region &block : node.getBlocks())
         block.walk([&](NodeOp) { ++sequence.numNodes; });
-    }
-    if (isRepeatable(op)) {
-      appendNode(op);
-      return;
+      // What partitions may hold.
+      if (node.getKind() != NodeKind::get_attr) {
+        appendNode(node);
+        return;
+      }
     }
     // What names a weight may stand between nodes, and is moved away.
-    if (isFirst && isa<NodeOp>(op)) {
+    if (isFirst && node) {
       sequence.hasSkipped = true;
       return;
     }

@@ -557,7 +557,8 @@ static bool haveSameContent(NodeOp first, NodeOp second) {
          first.getTargetAttr() == second.getTargetAttr() &&
          first.getArgsAttr() == second.getArgsAttr() &&
          first.getKwargNamesAttr() == second.getKwargNamesAttr() &&
-         first.getKind() == second.getKind() &&
+         (first.getKindAttr() == second.getKindAttr() ||
+          first.getKind() == second.getKind()) &&
          first.getResult().getType() == second.getResult().getType();
 }
 

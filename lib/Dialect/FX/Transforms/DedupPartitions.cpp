@@ -152,7 +152,13 @@ RepeatOptions Deduplicator::options() const {
 /// The nodes, and behind them those in their blocks.
 static void forEachNode(ArrayRef<Operation *> nodes,
                         llvm::function_ref<void(Operation *)> visit) {
-  llvm::for_each(nodes, visit);
+  bool hasBlocks = false;
+  for (Operation *node : nodes) {
+    visit(node);
+    hasBlocks |= node->getNumRegions() != 0;
+  }
+  if (!hasBlocks)
+    return;
   for (Operation *node : nodes)
     for (Region &region : node->getRegions())
       region.walk<WalkOrder::PreOrder>([&](NodeOp inner) { visit(inner); });
