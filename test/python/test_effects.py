@@ -327,6 +327,11 @@ def _counted_in_a_mask(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor)
     return torch.nn.functional.embedding(mask.cumsum(0), table) * scale + shift
 
 
+def _cast_places(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    """As those of a bucket: what scales them is a number of the program, which no table knows."""
+    return torch.nn.functional.embedding((ids * 0.5).long(), table) * scale + shift
+
+
 def _own_places(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
     """Places that no caller gives, as those of a relative position's bucket."""
     places = torch.arange(6, device=ids.device)
@@ -343,6 +348,7 @@ def _own_places(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Ten
         (_written_ids, {0, 1}, False),
         (_ids_in_a_part, {0, 1}, False),
         (_counted_in_a_mask, {0, 1}, False),
+        (_cast_places, {0, 1}, False),
         (_own_places, {1}, True),
     ],
 )

@@ -196,6 +196,17 @@ def test_a_function_that_is_replaced(backend: ModuleType, monkeypatch: pytest.Mo
     settle(backend, fast, model, x)
 
 
+def test_a_function_that_gets_other_code(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As notebooks give it that load a file anew."""
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    monkeypatch.setattr(scaled, "__code__", (lambda x: x - SETTINGS["factor"]).__code__)
+    settle(backend, fast, model, x)
+
+
 def test_hooks_that_come_and_go(backend: ModuleType) -> None:
     model, x = Model().eval(), torch.randn(4, 8)
     fast = backend.optimize(model)

@@ -206,7 +206,8 @@ def what_may_stop(
         given.add(node)
         written = effects.written.get(node) or []
         filled.update(map(effects.group_of, written))
-        if operator_name(node) not in _KEEPING_PLACES:
+        # A number with a fraction says nothing of the whole one that a cast makes of it.
+        if operator_name(node) not in _KEEPING_PLACES or any(map(_has_fractions, operands)):
             changed |= any(_holds_places(value.meta.get("val")) for value in (node, *written))
     positions = {position for position, node in enumerate(inputs) if node in reached}
     return Stopping(positions, by_tables=not checking and not changed)
@@ -219,3 +220,8 @@ def _holds_places(value: Any) -> bool:
         and not value.is_complex()
         and value.dtype != torch.bool
     )
+
+
+def _has_fractions(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

@@ -383,7 +383,10 @@ class Watch:
             self._lists[id(value)] = value
         elif isinstance(value, types.MappingProxyType):
             self._key_owners[id(value)] = value
-        elif isinstance(value, (tuple, types.ModuleType, types.FunctionType, types.MethodType)):
+        elif isinstance(value, types.FunctionType):
+            # Notebooks that load a file anew give functions other code.
+            self._attributes[id(value), "__code__"] = (value, "__code__", value.__code__)
+        elif isinstance(value, (tuple, types.ModuleType, types.MethodType)):
             pass
         elif isinstance(getattr(value, "__dict__", None), dict):
             self._key_owners[id(value)] = vars(value)
