@@ -1,10 +1,8 @@
 """`opprof`, and `python -m opprof`, begin and end here, and answer Ctrl-C while there is no command that does."""
 
-import atexit
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn, TypeAlias
@@ -37,20 +35,5 @@ def main() -> int:
         _replace_handler(signal.default_int_handler, _end)
 
 
-def run() -> NoReturn:
-    """The command as a process: it ends when all is said, as what Python does then to what PyTorch has made takes a second or more."""
-    status = main()
-    # As Python does in its own end: threads of pools are waited for, and what is to be done at the exit is done.
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        # Python says of what could not be written what it says always.
-        sys.exit(status)
-    os._exit(status)
-
-
 if __name__ == "__main__":
-    run()
+    sys.exit(main())

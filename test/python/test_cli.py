@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -397,34 +396,3 @@ def test_reading_needs_no_pytorch() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
-
-
-def test_the_process_ends_with_what_is_left_to_do(tmp_path: Path) -> None:
-    """Though Python does not take everything apart: threads, what is registered at the exit, text that is not yet written, the status."""
-    (tmp_path / "sitecustomize.py").write_text(
-        textwrap.dedent(
-            """\
-            import atexit, sys, threading, time
-
-            def end():
-                print("at the exit", end="")
-
-            def work():
-                while not hasattr(sys, "argv"):
-                    time.sleep(0.01)
-                threading.main_thread().join(1)
-                print("in a thread", end=" ")
-
-            atexit.register(end)
-            threading.Thread(target=work).start()
-            """
-        )
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-    for arguments, status in ((["--version"], 0), (["report", str(tmp_path / "no.json")], 1)):
-        command = [sys.executable, "-m", "opprof", *arguments]
-        process = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False
-        )
-        assert process.returncode == status
-        assert process.stdout.endswith("in a thread at the exit")
