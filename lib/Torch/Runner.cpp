@@ -159,7 +159,7 @@ void Runner::runAll(const std::vector<c10::IValue> &inputs) {
   // What the graph takes is what the archive holds, and not what a run leaves.
   Module module = graph.getModule();
   values[block->inputs()[0]] =
-      (writes() ? getDeepCopy(module) : module)._ivalue();
+      (writesAny ? getDeepCopy(module) : module)._ivalue();
   for (size_t i = 0; i < inputs.size(); ++i)
     set(block->inputs()[i + 1], inputs[i]);
   runBlock(block);
@@ -174,7 +174,8 @@ getCopies(const std::vector<c10::IValue> &originals) {
 }
 
 std::vector<c10::IValue> Runner::run(const std::vector<c10::IValue> &inputs) {
-  given = writes() ? getCopies(inputs) : inputs;
+  writesAny = writes();
+  given = writesAny ? getCopies(inputs) : inputs;
   Block *block = graph.getGraph().block();
   findReleases(block);
   runAll(inputs);
@@ -217,6 +218,18 @@ void Runner::runNode(Node *node) {
   }
 }
 
+/// What the code of the archive holds is written as it was, and not as a run
+/// leaves it: that has a copy, one of each tensor.
+c10::IValue Runner::getOwn(const c10::IValue &constant) {
+  if (!constant.isTensor() || !constant.toTensor().defined())
+    return constant;
+  const at::Tensor &tensor = constant.toTensor();
+  auto [found, isNew] = ownConstants.try_emplace(tensor.unsafeGetTensorImpl());
+  if (isNew)
+    found->second = tensor.clone();
+  return found->second;
+}
+
 /// Control flow, and what reads and writes modules; false for other nodes.
 bool Runner::runPrimitive(Node *node) {
   switch (node->kind()) {
@@ -224,7 +237,7 @@ bool Runner::runPrimitive(Node *node) {
     // The function that a call named, before the call was inlined, has no
     // value.
     if (auto value = toIValue(node->output()))
-      set(node->output(), *value);
+      set(node->output(), writesAny ? getOwn(*value) : *value);
     return true;
   case prim::GetAttr:
     set(node->output(),
@@ -445,7 +458,7 @@ void Runner::explore(const Variation &variation) {
     leavesOneOut = leavesOut;
     numLeft = kExploredSteps * (numSteps + 1000);
     values.clear();
-    runAll(writes() ? getCopies(given) : given);
+    runAll(writesAny ? getCopies(given) : given);
   }
   values.clear();
   this->variation = nullptr;

@@ -62,6 +62,7 @@ private:
   void findReleases(torch::jit::Block *block);
   void runBlock(torch::jit::Block *block);
   void runNode(torch::jit::Node *node);
+  c10::IValue getOwn(const c10::IValue &constant);
   bool runPrimitive(torch::jit::Node *node);
   bool runConstruction(torch::jit::Node *node);
   void runOperator(torch::jit::Node *node);
@@ -91,6 +92,9 @@ private:
   std::unordered_set<const torch::jit::Block *> ran;
   std::unordered_set<const torch::jit::Value *> passedOn;
   uint64_t numSteps = 0;
+  /// What writes() says of the graph, and the constants that the run has then.
+  bool writesAny = false;
+  std::unordered_map<const c10::TensorImpl *, at::Tensor> ownConstants;
 
   /// What the run was given, as it was before.
   std::vector<c10::IValue> given;

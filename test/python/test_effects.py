@@ -332,6 +332,11 @@ def _cast_places(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Te
     return torch.nn.functional.embedding((ids * 0.5).long(), table) * scale + shift
 
 
+def _parts_of_ids(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
+    first, second = ids.split(3)
+    return torch.nn.functional.embedding(first, table) * scale + shift + second.float().mean()
+
+
 def _own_places(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
     """Places that no caller gives, as those of a relative position's bucket."""
     places = torch.arange(6, device=ids.device)
@@ -349,6 +354,7 @@ def _own_places(ids: Tensor, table: Tensor, shift: Tensor, scale: Tensor) -> Ten
         (_ids_in_a_part, {0, 1}, False),
         (_counted_in_a_mask, {0, 1}, False),
         (_cast_places, {0, 1}, False),
+        (_parts_of_ids, {0, 1}, True),
         (_own_places, {1}, True),
     ],
 )

@@ -481,6 +481,79 @@ def test_ids_that_only_the_model_as_it_is_takes(backend: ModuleType) -> None:
     settle(backend, fast, model, ids - 2)
 
 
+class Moved(nn.Module):
+    """Looks ids up from where a buffer says that they begin."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("start", torch.tensor([[3], [1]]))
+        self.table = nn.Embedding(8, 8)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.table(ids - self.start.sum(0)).relu()
+
+
+@pytest.mark.parametrize("backend", ["graph"], indirect=True)
+def test_ids_less_what_the_prologue_made(backend: ModuleType) -> None:
+    """A replay with what was made of the buffer before would look beyond the table."""
+    model, ids = Moved().eval(), torch.arange(4, 10)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, ids)
+    model.start.fill_(50)
+    agree(backend, fast, model, ids + 96)
+    settle(backend, fast, model, ids + 96)
+
+
+class Guarded(nn.Module):
+    """Takes ids that its table lacks, where a module that holds no table says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before = Bounded()
+        self.table = nn.Embedding(8, 8)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.table(self.before(ids)).relu()
+
+
+class Bounded(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.clip = False
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return ids.clamp(0, 7) if self.clip else ids
+
+
+@pytest.mark.skipif(watching._changes is None, reason="this Python counts no changes")
+@pytest.mark.parametrize("backend", ["graph"], indirect=True)
+def test_ids_that_another_module_bounds(backend: ModuleType) -> None:
+    model, ids = Guarded().eval(), torch.arange(6)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, ids)
+    model.before.clip = True
+    agree(backend, fast, model, ids * 10)
+    settle(backend, fast, model, ids * 10)
+
+
+@pytest.mark.parametrize("backend", ["prologue"], indirect=True)
+def test_what_another_thread_changes_while_a_call_is_learned_of(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, x = Model().eval(), torch.randn(4, 8)
+    fast, learn = backend.optimize(model), backend.Front._learn
+
+    def change_and_learn(*args: Any) -> None:
+        model.scale = 3.0
+        learn(*args)
+
+    with torch.no_grad():
+        monkeypatch.setattr(backend.Front, "_learn", change_and_learn)
+        fast(x)
+        monkeypatch.setattr(backend.Front, "_learn", learn)
+    settle(backend, fast, model, x)
+
+
 class Sum(nn.Module):
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         return torch.tanh(x) * y

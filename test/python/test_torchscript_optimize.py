@@ -106,6 +106,62 @@ def test_the_module_is_the_archive(tmp_path: Path, name: str) -> None:
         torch.testing.assert_close(found, expected)
 
 
+class Counting(torch.nn.Module):
+    """Adds to a tensor that is no buffer in each call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = torch.zeros(4)
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(1.0)
+        return self.linear(x) + self.count
+
+
+class CountingInParameter(Counting):
+    def __init__(self) -> None:
+        super().__init__()
+        del self.count
+        self.count = torch.nn.Parameter(torch.zeros(4), requires_grad=False)
+
+
+class Largest(torch.nn.Module):
+    """Keeps the largest numbers that it has seen, which small ones are not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("top", torch.zeros(4))
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.top.copy_(torch.maximum(self.top, x.amax(0) - 3))
+        return self.linear(x) + self.top
+
+
+@pytest.mark.parametrize("form", ["scripted", "traced", "frozen"])
+@pytest.mark.parametrize("kind", [Counting, CountingInParameter, Largest])
+def test_each_call_of_torchscript_begins_with_what_the_archive_holds(
+    tmp_path: Path, kind: type[torch.nn.Module], form: str
+) -> None:
+    model, x = kind().eval(), torch.randn(2, 4)
+    traced = form == "traced"
+    made = torch.jit.trace(model, x, check_trace=False) if traced else torch.jit.script(model)
+    if form == "frozen":
+        made = torch.jit.freeze(made)
+    made.save(tmp_path / "model.pt")
+    options = TorchScriptOptions(inputs=["2x4xf32"])
+    script = load_model_script(
+        write_archive_model(tmp_path / "model.pt", options, tmp_path / "out")
+    )
+    assert script.archive_method is not None
+    run = script.archive_method("cpu")
+    with torch.no_grad():
+        for given in (x, x, x * 10, x * 10, x):
+            expected = copy.deepcopy(script.module)(given)
+            torch.testing.assert_close(run(given), expected)
+
+
 @pytest.mark.parametrize(
     "name", ["stack_model.py", "stack_model_arguments.pt", "stack_model_constants.safetensors"]
 )

@@ -35,6 +35,7 @@ from opprof.choices import DEFAULT_ERROR_BUDGET
 from opprof.commands.profile import ProfileOptions, profile_script
 from opprof.commands.program import keep_operator_graphs
 from opprof.commands.recommend import recommend, unseen_by_rules
+from opprof.devices import raise_if_lost
 from opprof.errors import OpprofError
 from opprof.export.archive_model import own_usage, usage, write_archive_model
 from opprof.export.graph_json import GraphSource, write_graph_json
@@ -48,7 +49,15 @@ from opprof.progress import progress
 from opprof.recording.torch_profiler import trace_steps
 from opprof.run_folder import POST_GRAD, RunFolder, write_run
 from opprof.search.ahead import Ahead, worker_count
-from opprof.search.baselines import EAGER, INDUCTOR, TORCHSCRIPT, Baseline, Recipe, recipes
+from opprof.search.baselines import (
+    EAGER,
+    INDUCTOR,
+    TORCHSCRIPT,
+    Baseline,
+    Recipe,
+    recipes,
+    what_failed,
+)
 from opprof.search.candidates import Built
 from opprof.search.clock import Clock
 from opprof.search.explore import AS_COMPILED, Explored, Found, Search, SearchOptions, prepare_early
@@ -246,8 +255,9 @@ def _time_archive(entrant: Entrant, way: Recipe, subject: Subject) -> None:
         program = way.make(subject)
         entrant.latency_ns = measure(subject, {way.name: program}, seconds=0.5).median(way.name)
         entrant.allowed = True
-    except RuntimeError as error:
-        entrant.reason = f"fails: {str(error).splitlines()[0][:200]}"
+    except Exception as error:
+        raise_if_lost(error)
+        entrant.reason = what_failed(error)
 
 
 def _recommend_as_compiled(

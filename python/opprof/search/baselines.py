@@ -212,6 +212,13 @@ def _captured(subject: Subject, dtype: torch.dtype) -> Program:
     return run
 
 
+def what_failed(error: Exception) -> str:
+    """The error in a line: of TorchScript's the last one, as the first ones say where in its code."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or ["no message"]
+    line = lines[-1] if "TorchScript interpreter" in lines[0] else lines[0]
+    return f"fails: {type(error).__name__}: {line[:200]}"
+
+
 def make_baseline(
     recipe: Recipe, subject: Subject, error_budget: float, *, limit: float | None = None
 ) -> Baseline:
@@ -231,8 +238,7 @@ def make_baseline(
         subject.restore()
     except Exception as error:
         raise_if_lost(error)
-        text = (str(error) or "no message").splitlines()[0][:200]
-        baseline.reason = f"fails: {type(error).__name__}: {text}"
+        baseline.reason = what_failed(error)
         subject.restore()
     return baseline
 

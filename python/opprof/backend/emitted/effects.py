@@ -1,5 +1,6 @@
 """Effects: which values of a graph share storage, and what each node writes."""
 
+import operator
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -138,7 +139,6 @@ _KEEPING_PLACES = frozenset(
         "expand",
         "expand_as",
         "flatten",
-        "getitem",
         "int",
         "long",
         "narrow",
@@ -207,10 +207,14 @@ def what_may_stop(
         written = effects.written.get(node) or []
         filled.update(map(effects.group_of, written))
         # A number with a fraction says nothing of the whole one that a cast makes of it.
-        if operator_name(node) not in _KEEPING_PLACES or any(map(_has_fractions, operands)):
+        if not _keeps_places(node) or any(map(_has_fractions, operands)):
             changed |= any(_holds_places(value.meta.get("val")) for value in (node, *written))
     positions = {position for position, node in enumerate(inputs) if node in reached}
     return Stopping(positions, by_tables=not checking and not changed)
+
+
+def _keeps_places(node: fx.Node) -> bool:
+    return node.target is operator.getitem or operator_name(node) in _KEEPING_PLACES
 
 
 def _holds_places(value: Any) -> bool:

@@ -180,6 +180,8 @@ class Shortcut:
         fixed = {id(value): value for value in [*self._held, *watch.tensors]}
         self._fixed = [value for key, value in fixed.items() if key not in leaves]
         self._metadata = tensor_guards(self._fixed)
+        # Whether what was made of weights may say which places are taken of a table.
+        self._asks_weights = False
         self._stopping, self._stopping_watch = self._find_stopping(inputs, own)
         self._stopping_metadata = tensor_guards(self._stopping or [])
         self._build = self._builder(result, outputs, leaves)
@@ -197,11 +199,13 @@ class Shortcut:
             return None, self.watch
         known = {id(value) for value in self._fixed}
         reached = [inputs[i] for i in sorted(stopping.inputs)]
+        read = set(map(id, self._read))
+        self._asks_weights = not stopping.by_tables and not read.isdisjoint(map(id, reached))
         tables = [value for value in reached if id(value) in known]
         if not stopping.by_tables or not set(map(id, tables)) <= weights:
             return tables, self.watch
         # Which table is taken, and whether one is, a module decides that holds it, or what its code reads besides. Where another module
-        # decides (one that clamps ids and holds no table) that is seen after the replay.
+        # decides (one that clamps ids and holds no table) that is seen by the count of changes, or where there is none after the replay.
         return tables, self.watch.of_those_that_hold(tables)
 
     def _builder(
@@ -273,6 +277,9 @@ class Shortcut:
             return True
         if own and not self._stopping_metadata.check(*own):
             return False
+        # Another module may decide which ids the table is given. Where changes are counted, that costs nothing to ask while none is.
+        if self.watch.may_have_changed() and not self.watch.holds():
+            return False
         return self._stopping_watch.holds()
 
     def _may_replay(self) -> bool:
@@ -316,6 +323,8 @@ class Shortcut:
             own = self._generation
             if own is None or own.captured is None or own not in program.generations:
                 self._current()
+                return None
+            if self._asks_weights and self._current() is None:
                 return None
             # A capture that is kept is of PyTorch's modes as they are then.
             values = own.captured(data, self.state.holds if hand_out else None)
@@ -457,9 +466,7 @@ class Front:
         finally:
             recorder.runs = before
         try:
-            if not watch.holds():
-                raise Unknown("the model changed in the call")
-            self._learn(functions.call, signature, runs, result)
+            self._learn(functions.call, signature, runs, result, watch)
             self._tries.pop(kind, None)
         except Unknown as reason:
             self.status.unfit = str(reason)
@@ -468,13 +475,20 @@ class Front:
             self._tries[kind] = (failures, self.status.calls + 2**failures)
         return result
 
-    def _learn(self, function: Any, signature: Signature, runs: list[Any], result: Any) -> None:
-        """Makes the shortcut for calls like the one that gave the result, where it can be told what they depend on."""
+    def _learn(
+        self, function: Any, signature: Signature, runs: list[Any], result: Any, before: Watch
+    ) -> None:
+        """Makes the shortcut for calls like the one that gave the result, where it can be told what they depend on. `before` is the model
+        as it was before the call.
+        """
         if unfit := self._unfit(function, signature, runs):
             raise Unknown(unfit)
         reads = runs[0][0].origin.reads
         watch = Watch(self.model, reads, function.__globals__)
         shortcut = Shortcut(signature, watch, runs[0], result, self.model)
+        # Asked last: what another thread changed meanwhile is in the new watch as if it had been so in the call.
+        if not before.holds():
+            raise Unknown("the model changed in the call")
         with self._lock:
             # Of those for the same arguments it is the newest that fits what was read.
             others = [s for s in self._shortcuts if not s.signature.equals(signature)]

@@ -276,6 +276,10 @@ class Watch:
             len(own) == len(was) and all(map(is_, own, was)) for own, was in self._copies
         )
 
+    def may_have_changed(self) -> bool:
+        """True where a dictionary that is counted has changed since all were looked at, be it this one's or not; False where none is."""
+        return _changes is not None and _changes.mark() is not self._mark
+
     def _filled_differ(self) -> bool:
         if self._contents:
             return not all(map(Contents.are_the_same, self._contents))
