@@ -106,6 +106,7 @@ class Weights:
         self.addresses = list(map(_address, values))
         # Versions only grow, so that no sum is that of other versions.
         self.versions = sum(map(_version, read))
+        self._forms = _forms_of(values)
         self._storages = _storages_of(read)
         _held.add(self)
 
@@ -123,8 +124,12 @@ class Weights:
             self.changes = -1
 
     def are(self, values: Sequence[torch.Tensor]) -> bool:
-        """True for the same tensors, whatever was written to them."""
-        return self.alive and self._ids == tuple(map(id, values))
+        """True for the same tensors of the same form, whatever was written to them: one that was given a view of its own data
+        (`weight.data = weight.data.t()`) has its address and version, and the Dynamo of PyTorch 2.11 compiles nothing anew for it.
+        """
+        return (
+            self.alive and self._ids == tuple(map(id, values)) and self._forms == _forms_of(values)
+        )
 
     def are_unchanged(self, values: Sequence[torch.Tensor], read: Sequence[torch.Tensor]) -> bool:
         """True where nothing tells of a change to the same tensors."""
@@ -137,6 +142,10 @@ class Weights:
 
 
 _held: "weakref.WeakSet[Weights]" = weakref.WeakSet()
+
+
+def _forms_of(values: Sequence[torch.Tensor]) -> list[tuple[Any, ...]]:
+    return [(value.shape, value.stride()) for value in values]
 
 
 def _storages_of(values: Iterable[torch.Tensor]) -> set[int]:
