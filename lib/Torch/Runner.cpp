@@ -65,8 +65,6 @@ static bool writesAnything(Block *block) {
   return false;
 }
 
-bool Runner::writes() const { return writesAnything(graph.getGraph().block()); }
-
 void Runner::findReleases(Block *block) {
   auto visit = [&](const Value *value) {
     const Node *last = nullptr;
@@ -174,7 +172,7 @@ getCopies(const std::vector<c10::IValue> &originals) {
 }
 
 std::vector<c10::IValue> Runner::run(const std::vector<c10::IValue> &inputs) {
-  writesAny = writes();
+  writesAny = writesAnything(graph.getGraph().block());
   given = writesAny ? getCopies(inputs) : inputs;
   Block *block = graph.getGraph().block();
   findReleases(block);

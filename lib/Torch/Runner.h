@@ -22,9 +22,6 @@ public:
          std::atomic<bool> *isExploring)
       : graph(graph), explores(explores), isExploring(isExploring) {}
 
-  /// True where a run may write what the module holds.
-  bool writes() const;
-
   /// Runs the graph with these inputs (without the module itself). Throws
   /// InputError, which names the node, where one fails or may not be run here.
   std::vector<c10::IValue> run(const std::vector<c10::IValue> &inputs);
@@ -92,7 +89,8 @@ private:
   std::unordered_set<const torch::jit::Block *> ran;
   std::unordered_set<const torch::jit::Value *> passedOn;
   uint64_t numSteps = 0;
-  /// What writes() says of the graph, and the constants that the run has then.
+  /// True where a run may write what the module holds, or the code; and the
+  /// constants that the run has then.
   bool writesAny = false;
   std::unordered_map<const c10::TensorImpl *, at::Tensor> ownConstants;
 

@@ -585,7 +585,7 @@ def test_levels_come_last_where_no_unit_makes_them_faster(
     found = explore_precision(subject, 1e-1)
     assert found is not None
     budget = 0.6 * found.uniform_error
-    monkeypatch.setattr(explore, "has_faster_products", lambda *_: is_faster)
+    monkeypatch.setattr(explore, "cpu_has_faster_products", lambda *_: is_faster)
     other = Script(tmp_path / "other.mlir", "other")
     with Ahead(subject.script, 0) as ahead:
         how = SearchOptions(budget)

@@ -266,10 +266,9 @@ def least_float32_ns(subject: Subject) -> float:
     return counter.flops / (_HEADROOM * _flops_a_ns(device, torch.float32, size))
 
 
-def has_faster_products(device: str, dtype: torch.dtype) -> bool:
-    """Whether products run faster in `dtype` than in float32: where a CPU has no units for it, they are several times slower."""
-    size = 4096 if device == "cuda" else 256
-    return _flops_a_ns(device, dtype, size) > _flops_a_ns(device, torch.float32, size)
+def cpu_has_faster_products(dtype: torch.dtype) -> bool:
+    """Whether the CPU's products run faster in `dtype` than in float32: where it has no units for it, they are several times slower."""
+    return _flops_a_ns("cpu", dtype, 256) > _flops_a_ns("cpu", torch.float32, 256)
 
 
 class _ProductFlops(TorchDispatchMode):  # type: ignore[misc]

@@ -23,7 +23,7 @@ from opprof.search.baselines import (
     TORCHSCRIPT,
     Baseline,
     Recipe,
-    has_faster_products,
+    cpu_has_faster_products,
     least_float32_ns,
     make_baseline,
     recipes,
@@ -399,8 +399,11 @@ class Search:
             regions = write_script(precision.assignment, self.output, saves, kind)
             narrow = [*whole, regions]
             others = [script for script in self.scripts if script not in whole]
-            device, dtype = self.subject.script.device_type, getattr(torch, precision.narrow)
-            self.regions_last = device == "cpu" and not has_faster_products(device, dtype)
+            on_cpu, dtype = (
+                self.subject.script.device_type == "cpu",
+                getattr(torch, precision.narrow),
+            )
+            self.regions_last = on_cpu and not cpu_has_faster_products(dtype)
             self.scripts = [*others, *narrow] if self.regions_last else [*narrow, *others]
             self.instead_of_regions = whole
             self.regions = regions
