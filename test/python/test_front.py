@@ -20,6 +20,7 @@ from test_backend import CHANGES, STRATEGIES, Merged, errors, errors_in_threads,
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.overrides import BaseTorchFunctionMode
+from torch.utils import _pytree as pytree
 
 from opprof.backend.emitted import watch as watching
 from opprof.backend.emitted.watch import Unknown, Watch
@@ -936,6 +937,39 @@ class Registry(dict[Any, Any]):
 
     def __getitem__(self, key: Any) -> Any:
         return super().__getitem__(key)
+
+
+class Pairs:
+    """What PyTorch is told of while a model is there."""
+
+
+class Flattening(nn.Module):
+    """As what is made of an archive: the form of its arguments is asked of PyTorch's own tables, which it imports by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.forms = [[(3, 8), torch.float32]]
+
+    def forward(self, *args: Any) -> Any:
+        leaves = pytree.tree_leaves(args)
+        if [tuple(leaves[0].shape), leaves[0].dtype] not in self.forms:
+            raise ValueError("another form")
+        return {"result": pytree.tree_map(self.layer, args)[0]}
+
+
+def test_models_that_flatten_their_arguments(backend: ModuleType) -> None:
+    model, x = Flattening().eval(), torch.randn(3, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+    before = shortcuts(backend)
+    pytree.register_pytree_node(Pairs, lambda pairs: ([], None), lambda values, _: Pairs())
+    agree(backend, fast, model, x)
+    assert shortcuts(backend) == before
+    settle(backend, fast, model, x)
+    model.forms.clear()
+    with torch.no_grad(), pytest.raises(ValueError, match="another form"):
+        fast(x)
 
 
 class Switch:

@@ -1,6 +1,7 @@
 """From rewrite scripts to a torch.compile backend: one readable file that needs PyTorch only, and its test. Needs no PyTorch itself."""
 
 import ast
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,6 +63,7 @@ class Source:
     body: str
 
 
+@functools.cache
 def read_source(name: str) -> Source:
     """The module `name` of opprof.backend.emitted, in its parts."""
     text = (_SOURCES / f"{name}.py").read_text(encoding="utf-8")

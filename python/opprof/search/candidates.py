@@ -132,9 +132,7 @@ class Workshop:
     def strategy(self, script: Script) -> dict[str, str]:
         """The strategy that a script names, as its backend says it: what is set, and to what."""
         if script.path not in self._strategies:
-            self._strategies[script.path] = strategy_of(
-                self.file([script]).read_text(encoding="utf-8")
-            )
+            self._strategies[script.path] = strategy_of(self.content(script))
         return self._strategies[script.path]
 
     def excluded(self, script: Script, kept: Sequence[Script]) -> list[Script]:
@@ -150,7 +148,7 @@ def _word(text: str) -> str:
 
 
 def strategy_of(source: str) -> dict[str, str]:
-    """What the assignments to STRATEGY in an emitted file set."""
+    """What the assignments to STRATEGY in Python set."""
     found: dict[str, str] = {}
     for statement in ast.parse(source).body:
         if (

@@ -453,6 +453,10 @@ class Watch:
                 if any(value is one for one in own):
                     return value
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
+            if node.func.id == "__import__":
+                # The package, whatever module of it the name says.
+                name = str(self._key(node.args[0], text)).partition(".")[0]
+                return self._imported(name, text)
             value = self._evaluate(node.args[0])
             if value is _GIVEN:
                 return _GIVEN
@@ -472,6 +476,12 @@ class Watch:
             self._items[id(self._scope), name] = (self._scope, name, self._scope[name])
             return self._scope[name]
         raise Unknown(text)
+
+    def _imported(self, name: str, text: str) -> Any:
+        if name not in sys.modules:
+            raise Unknown(text)
+        self._items[id(sys.modules), name] = (sys.modules, name, sys.modules[name])
+        return sys.modules[name]
 
     def _key(self, node: ast.expr, text: str) -> Any:
         try:
