@@ -1026,6 +1026,10 @@ def test_compiling_ahead_runs_no_compiled_program(
         ahead.add([*jobs, None, Job()])
         for job in jobs:
             ahead.wait_for(job)
+        # What this process does goes first.
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        workers = [one.pid for one in ahead._processes if one.pid is not None]
+        assert [os.getpriority(os.PRIO_PROCESS, pid) > own for pid in workers] == [True] * 2
     assert "ended early" not in capsys.readouterr().err
     # What this process would find there.
     assert list((tmp_path / "cache" / "fxgraph").iterdir())

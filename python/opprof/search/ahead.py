@@ -54,6 +54,9 @@ _MOST_WORKERS = 12
 _STILL_SECONDS = 60.0
 # Seconds for which one compilation is waited for at most.
 _LONGEST_SECONDS = 600.0
+# Where all cores are busy, what is waited for now goes before what may be asked for later: with the compilers that each begins they are
+# more than the cores.
+_NICE = 10
 # Between two looks for a job.
 _LOOK_SECONDS = 0.05
 # What became of a job: its code is there, or whoever was at it failed or was killed.
@@ -317,6 +320,7 @@ def _work(
     """The process, which is ended by the one that began it, and prints nothing: what the model and PyTorch print has been printed there."""
     stand_apart()
     begin(start)
+    os.nice(_NICE)
     sink = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(sink, stream)
