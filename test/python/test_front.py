@@ -2,6 +2,7 @@
 
 import abc
 import collections
+import collections.abc
 import copy
 import gc
 import io
@@ -803,6 +804,30 @@ def test_attributes_that_are_not_there(owner: str) -> None:
     assert not watch.holds()
     with pytest.raises(Unknown):
         Watch(Own(), ["L['model'].nothing.more"], {})
+
+
+@pytest.mark.parametrize(
+    ("read", "change"),
+    [
+        # As PyTorch 2.11 names what is no identifier.
+        ("getattr(L['model'], '0')", lambda model: model.__setitem__(0, nn.ReLU())),
+        (
+            "__import__('collections').abc.opprof_read",
+            lambda model: setattr(collections.abc, "opprof_read", 1),
+        ),
+    ],
+)
+def test_what_guards_name_otherwise(
+    read: str, change: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collections.abc, "opprof_read", 0, raising=False)
+    model = nn.Sequential(nn.Linear(2, 2))
+    watch = Watch(model, [read], {})
+    assert watch.holds()
+    change(model)
+    assert not watch.holds()
+    with pytest.raises(Unknown, match="nothing tells whether"):
+        Watch(model, ["__import__('opprof_nothing').value"], {})
 
 
 class Unmoved(watching.DictionaryChanges):

@@ -131,6 +131,9 @@ class Contents:
         return list(self._own) == self._keys and all(map(is_, self._own.values(), self._values))
 
 
+# As PyTorch before 2.12 names attributes that no `__getattr__` is asked for, and those that are no identifiers.
+_READING_BY_NAME = ("object.__getattribute__", "getattr")
+
 # What has no parts, or none that can change.
 _ATOMS = (
     type(None),
@@ -439,8 +442,7 @@ class Watch:
                 if owner is _GIVEN
                 else self._item(owner, self._key(node.args[1], text), text)
             )
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "object.__getattribute__":
-            # As PyTorch before 2.12 names what no `__getattr__` is asked for.
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in _READING_BY_NAME:
             owner, name = self._evaluate(node.args[0]), self._key(node.args[1], text)
             return _GIVEN if owner is _GIVEN else self._attribute(owner, name, text)
         if isinstance(node, ast.Call) and not node.args and not node.keywords:
