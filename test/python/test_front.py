@@ -830,6 +830,23 @@ def test_what_guards_name_otherwise(
         Watch(model, ["__import__('opprof_nothing').value"], {})
 
 
+def test_a_module_that_is_loaded_anew_counts_before_a_replay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def settings(limit: int) -> ModuleType:
+        module = ModuleType("opprof_settings")
+        module.limit = limit  # type: ignore[attr-defined]
+        return module
+
+    monkeypatch.setitem(sys.modules, "opprof_settings", settings(1))
+    model = nn.Embedding(2, 2)
+    watch = Watch(model, ["__import__('opprof_settings').limit"], {})
+    stopping = watch.of_those_that_hold([model.weight])
+    assert stopping.holds()
+    sys.modules["opprof_settings"] = settings(2)
+    assert not watch.holds() and not stopping.holds()
+
+
 class Unmoved(watching.DictionaryChanges):
     """Says as often as it is asked that nothing that is counted has changed."""
 

@@ -59,7 +59,6 @@ from opprof.search.clock import Clock, TimeIsUp, limited
 from opprof.search.explore import Search, SearchOptions
 from opprof.search.measure import compare, measure_all
 from opprof.search.outcome import OPTIMIZED, Entrant, Outcome, facts_of
-from opprof.search.precision import explore_precision
 from opprof.search.prediction import StepModel, kernel_time
 from opprof.search.trials import BOX_OVER, End, Trial
 
@@ -1027,10 +1026,6 @@ def test_compiling_ahead_runs_no_compiled_program(
         ahead.add([*jobs, None, Job()])
         for job in jobs:
             ahead.wait_for(job)
-        # What this process does goes first.
-        own = os.getpriority(os.PRIO_PROCESS, 0)
-        workers = [one.pid for one in ahead._processes if one.pid is not None]
-        assert [os.getpriority(os.PRIO_PROCESS, pid) > own for pid in workers] == [True] * 2
     assert "ended early" not in capsys.readouterr().err
     # What this process would find there.
     assert list((tmp_path / "cache" / "fxgraph").iterdir())
@@ -1118,13 +1113,10 @@ def test_what_a_search_needs_in_any_case_is_there_before_the_profile(
     early.mkdir()
     with Ahead(subject.script, 2) as ahead:
         between: list[int] = []
-        known = explore_precision(subject, 2e-2)
-        # Other processes have their own.
-        monkeypatch.delattr(explore, "explore_precision")
         explored = explore.prepare_early(subject, 2e-2, ahead, early, lambda: between.append(1))
         precision = explored.precision
         assert between
-        assert precision is not None and precision.fits(2e-2) and precision == known
+        assert precision is not None and precision.fits(2e-2)
         assert (early / "bfloat16.mlir").is_file() and (early / "candidate_bfloat16.py").is_file()
         for job in list(ahead._numbers):
             ahead.wait_for(job)
@@ -1136,6 +1128,7 @@ def test_what_a_search_needs_in_any_case_is_there_before_the_profile(
         search = Search(
             subject, [], tmp_path, tmp_path, SearchOptions(2e-2), Clock(), ahead, explored
         )
+        monkeypatch.delattr(explore, "explore_precision")
         search._find_precision()
         inductor = next(way for way in baselines.recipes(subject) if way.name == baselines.INDUCTOR)
         search._add_baseline(inductor)
@@ -1145,34 +1138,6 @@ def test_what_a_search_needs_in_any_case_is_there_before_the_profile(
         explored.inductor = replace(explored.inductor, program=None, reason="fails: no memory")
         search._add_baseline(inductor)
         assert search.found.baselines[1].program is subject.inductor
-
-
-@pytest.mark.parametrize("why", ["other weights", "nobody", "killed"])
-def test_precision_is_explored_here_where_no_other_process_has_the_answer(
-    why: str, tmp_path: Path, script: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-    text = (
-        MODEL.replace("torch.manual_seed(0)", "torch.seed()") if why == "other weights" else MODEL
-    )
-    subject = Subject(load_model_script(script(text)))
-    early = tmp_path / "early"
-    early.mkdir()
-    explored_here: list[float] = []
-
-    def explore_here(subject: Subject, budget: float, between: Callable[[], None]) -> Any:
-        explored_here.append(budget)
-        return explore_precision(subject, budget, between)
-
-    monkeypatch.setattr(explore, "explore_precision", explore_here)
-    with Ahead(subject.script, 0 if why == "nobody" else 1) as ahead:
-        if why == "killed":
-            for process in ahead._processes:
-                process.kill()
-        found = explore.prepare_early(subject, 2e-2, ahead, early).precision
-    assert explored_here == [2e-2]
-    assert found is not None and found.fits(2e-2)
-    assert (early / "bfloat16.mlir").is_file()
 
 
 def test_jobs_are_waited_for_as_long_as_is_said(subject: Subject) -> None:

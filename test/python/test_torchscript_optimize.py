@@ -17,6 +17,7 @@ from opprof.backend.checks import Subject
 from opprof.backend.emit import emit
 from opprof.commands.cli import main
 from opprof.errors import OpprofError
+from opprof.export import archive_model
 from opprof.export.archive_model import own_usage, usage, write_archive_model
 from opprof.export.model_script import load_model_script
 from opprof.search.baselines import EAGER, INDUCTOR, TORCHSCRIPT, make_baseline, recipes
@@ -361,6 +362,18 @@ def test_an_archive_of_two_precisions_in_one(tmp_path: Path) -> None:
         assert torch.equal(module(x), script.module(x))
         module.to(torch.bfloat16)
         assert module(x.bfloat16()).dtype == torch.bfloat16
+
+
+def test_what_takes_long_is_compared_on_fewer_inputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torch.jit.script(Mixed().eval()).save(tmp_path / "model.pt")
+    options = TorchScriptOptions(inputs=["2x8xf32"])
+    write_archive_model(tmp_path / "model.pt", options, tmp_path / "out")
+    assert "held against TorchScript" not in capsys.readouterr().err
+    monkeypatch.setattr(archive_model, "_CHECK_SECONDS", 0.0)
+    write_archive_model(tmp_path / "model.pt", options, tmp_path / "out")
+    assert "held against TorchScript on 2 inputs, not on 4" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

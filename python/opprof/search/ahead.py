@@ -1,5 +1,4 @@
-"""Compiles candidates ahead in processes of their own, so that this one finds their kernels in Inductor's cache, and asks them what is to be
-known of the model. Needs PyTorch.
+"""Compiles candidates ahead in processes of their own, so that this one finds their kernels in Inductor's cache. Needs PyTorch.
 
 Nothing is timed there and no compiled program runs: its kernels' choices, which Triton times at the first call and keeps in the
 cache, would be made on a busy device. While this process times or runs something, they stand still: what launches kernels is slower
@@ -55,13 +54,10 @@ _MOST_WORKERS = 12
 _STILL_SECONDS = 60.0
 # Seconds for which one compilation is waited for at most.
 _LONGEST_SECONDS = 600.0
-# Where all cores are busy, what is waited for now goes before what may be asked for later: with the compilers that each begins they are
-# more than the cores.
-_NICE = 10
 # Between two looks for a job.
 _LOOK_SECONDS = 0.05
-# What became of a job: its code or its answer is there, or whoever was at it failed or was killed.
-_DONE, _GIVEN_UP = 1, 2
+# What became of a job: its code is there, or whoever was at it failed or was killed.
+_COMPILED, _GIVEN_UP = 1, 2
 # Of what comes after so many jobs nobody knows whether it is done.
 _MOST_JOBS = 1024
 
@@ -77,17 +73,6 @@ class Job:
     dtype: torch.dtype | None = None
     # Whether float32 products may use TF32 units, which is a setting of the whole process.
     tf32: bool = False
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a function of a module gives for the model and these arguments, which are pickled as its answer is."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...] = ()
-
-
-Task = Job | Question
 
 
 def job_of(recipe: Recipe) -> Job | None:
@@ -123,7 +108,7 @@ class Ahead:
         self.store = store
         self._processes: list[BaseProcess] = []
         # The jobs' numbers, in the order in which they are taken.
-        self._numbers: dict[Task, int] = {}
+        self._numbers: dict[Job, int] = {}
         # Blocks that want quiet, and who stands still for them until the timer ends that.
         self._quiet = 0
         self._stopped: list[int] = []
@@ -160,7 +145,7 @@ class Ahead:
         """Whether there are processes."""
         return bool(self._processes)
 
-    def add(self, jobs: Iterable[Task | None]) -> None:
+    def add(self, jobs: Iterable[Job | None]) -> None:
         """To be done in this order, by whichever process is free; what is known already is not done again."""
         for job in jobs:
             if job is not None and job not in self._numbers:
@@ -169,9 +154,9 @@ class Ahead:
                     self._leave(number, job)
                 self._numbers[job] = number
 
-    def _leave(self, number: int, job: Task) -> None:
+    def _leave(self, number: int, job: Job) -> None:
         # What it is known by takes most of it.
-        text = pickle.dumps(replace(job, content="") if isinstance(job, Job) else job)
+        text = pickle.dumps(replace(job, content=""))
         try:
             _file_of(self._folder, number).write_bytes(text)
         except OSError as error:
@@ -180,16 +165,7 @@ class Ahead:
             return
         self._count.value = number + 1
 
-    def answer_to(self, question: Question) -> Any:
-        """Waits for the answer to what has been added; None where there is none, as nobody works or whoever was asked failed."""
-        if not self.wait_for(question):
-            return None
-        file = _answer_of(self._folder, self._numbers[question])
-        with contextlib.suppress(OSError):
-            return pickle.loads(file.read_bytes())
-        return None
-
-    def wait_for(self, job: Task | None, seconds: float = float("inf")) -> bool:
+    def wait_for(self, job: Job | None, seconds: float = float("inf")) -> bool:
         """Until a job is done that somebody is at or takes next, but not for longer; whether it is done. Others are done as soon by who
         asks.
         """
@@ -198,7 +174,7 @@ class Ahead:
         while self._is_soon_done(number) and time.monotonic() < end:
             time.sleep(0.02)
         known = 0 <= number < _MOST_JOBS and bool(self._processes)
-        return known and bool(self._done[number] == _DONE)
+        return known and bool(self._done[number] == _COMPILED)
 
     def _alive(self) -> list[int]:
         """The processes that there are."""
@@ -341,7 +317,6 @@ def _work(
     """The process, which is ended by the one that began it, and prints nothing: what the model and PyTorch print has been printed there."""
     stand_apart()
     begin(start)
-    os.nice(_NICE)
     sink = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(sink, stream)
@@ -361,21 +336,17 @@ def _work(
             taken[place] = before
             number += 1
             continue
-        job: Task = pickle.loads(mine.read_bytes())
+        job: Job = pickle.loads(mine.read_bytes())
         # Who has no job loads no model: that takes cores from what is waited for.
         subject = subject or Subject(load_model_script(path, device=device))
         became = _GIVEN_UP
         # What fails here fails again where it is said.
         with contextlib.suppress(Exception), contextlib.ExitStack() as stack:
-            if isinstance(job, Question):
-                answer = pickle.dumps(job.function(subject, *job.arguments))
-                _answer_of(folder, number).write_bytes(answer)
-            else:
-                if store is not None and job.backend is not None:
-                    scratch = stack.enter_context(tempfile.TemporaryDirectory(dir=folder))
-                    stack.enter_context(store.watching(Path(scratch)))
-                compile_only(subject, job)
-            became = _DONE
+            if store is not None and job.backend is not None:
+                scratch = stack.enter_context(tempfile.TemporaryDirectory(dir=folder))
+                stack.enter_context(store.watching(Path(scratch)))
+            compile_only(subject, job)
+            became = _COMPILED
         torch._dynamo.reset()
         if number < _MOST_JOBS:
             done[number] = became
@@ -383,11 +354,6 @@ def _work(
 
 def _file_of(folder: str, number: int) -> Path:
     return Path(folder, f"{number}.job")
-
-
-def _answer_of(folder: str, number: int) -> Path:
-    """Is read once the job is known to be done."""
-    return Path(folder, f"{number}.answer")
 
 
 def compile_only(subject: Subject, job: Job) -> None:

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import math
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
 
-from opprof.backend.checks import LEAST_GAIN, SEEDS, Measurement, Program, Subject, measure
+from opprof.backend.checks import LEAST_GAIN, Measurement, Program, Subject, measure
 from opprof.backend.rewrites import Script
 from opprof.devices import raise_if_lost
 from opprof.progress import progress
-from opprof.search.ahead import Ahead, Job, Question, job_of
+from opprof.search.ahead import Ahead, Job, job_of
 from opprof.search.baselines import (
     EAGER,
     INDUCTOR,
@@ -109,87 +107,20 @@ def prepare_early(
 ) -> Explored:
     """What a search needs in any case, before the model's profile is there: its precision, in other processes the compilation of what
     precision makes of it, and the program that it is measured against. Calls `between` two runs of the model.
-
-    Precision is asked of another process, where that has the same weights and inputs, while the program is compiled here.
     """
-    apart = _Apart(subject, error_budget, ahead, folder)
+    _ = subject.references
+    precision, scripts = explore_precision(subject, error_budget, between), []
+    if precision is not None and _is_worth_compiling(precision, error_budget):
+        scripts.append(write_whole(precision.narrow, precision.uniform_error, folder))
+    if precision is not None and precision.assignment is not None:
+        scripts.append(write_script(precision.assignment, folder, None))
+    workshop = Workshop(subject, folder, error_budget)
+    ahead.add(workshop.job([script]) for script in scripts)
     between()
     begin = time.monotonic()
     inductor = next(way for way in recipes(subject) if way.name == INDUCTOR)
     baseline = make_baseline(inductor, subject, error_budget)
-    seconds = time.monotonic() - begin
-    while not apart.has_ended():
-        between()
-    if not apart.knows:
-        precision = explore_precision(subject, error_budget, between)
-        apart.compile(precision)
-    else:
-        precision = apart.precision
-    return Explored(precision, baseline, seconds)
-
-
-class _Apart:
-    """Has another process explore precision, and what that makes of the model compiled as soon as it is known."""
-
-    def __init__(self, subject: Subject, error_budget: float, ahead: Ahead, folder: Path) -> None:
-        self.error_budget = error_budget
-        self.ahead = ahead
-        self.folder = folder
-        self.workshop = Workshop(subject, folder, error_budget)
-        # What was found, where it holds for this process.
-        self.knows = False
-        self.precision: Precision | None = None
-        question = Question(_explore_apart, (error_budget,))
-        if ahead.works:
-            progress("  asking another process for the precision of each class of nodes")
-        ahead.add([question])
-        _ = subject.references
-        self._own = _marks_of(subject)
-        # Of an interrupted command nothing is waited for.
-        self._thread = threading.Thread(target=self._wait, args=(question,), daemon=True)
-        self._thread.start()
-
-    def _wait(self, question: Question) -> None:
-        # What fails here fails again where it is asked for, which says so.
-        with contextlib.suppress(Exception):
-            answer = self.ahead.answer_to(question)
-            # A script may draw other weights each time.
-            if answer is not None and answer[0] == self._own:
-                self.compile(answer[1])
-                self.precision, self.knows = answer[1], True
-
-    def compile(self, precision: Precision | None) -> None:
-        """Has what it makes of the model compiled."""
-        scripts = []
-        if precision is not None and _is_worth_compiling(precision, self.error_budget):
-            scripts.append(write_whole(precision.narrow, precision.uniform_error, self.folder))
-        if precision is not None and precision.assignment is not None:
-            scripts.append(write_script(precision.assignment, self.folder, None))
-        self.ahead.add(self.workshop.job([script]) for script in scripts)
-
-    def has_ended(self) -> bool:
-        """Waits for a moment; whether there is nothing more to wait for."""
-        self._thread.join(0.01)
-        return not self._thread.is_alive()
-
-
-def _explore_apart(subject: Subject, error_budget: float) -> tuple[list[float], Precision | None]:
-    precision = explore_precision(subject, error_budget)
-    return _marks_of(subject), precision
-
-
-def _marks_of(subject: Subject) -> list[float]:
-    """What tells a model's weights and inputs from others: the sum of each."""
-    module = subject.script.module
-    given = tree_leaves([subject.inputs(seed) for seed in SEEDS])
-    plain = [
-        value
-        for value in (*module.parameters(), *module.buffers(), *given)
-        if isinstance(value, torch.Tensor)
-        and value.layout == torch.strided
-        and not (value.is_quantized or value.is_complex())
-    ]
-    return [float(value.detach().sum(dtype=torch.float64)) for value in plain]
+    return Explored(precision, baseline, time.monotonic() - begin)
 
 
 def _is_worth_compiling(precision: Precision, error_budget: float) -> bool:

@@ -131,7 +131,7 @@ class Contents:
         return list(self._own) == self._keys and all(map(is_, self._own.values(), self._values))
 
 
-# As PyTorch before 2.12 names attributes that no `__getattr__` is asked for, and those that are no identifiers.
+# As PyTorch before 2.12 names attributes that no `__getattr__` is asked for, and as it names those that are no identifiers.
 _READING_BY_NAME = ("object.__getattribute__", "getattr")
 
 # What has no parts, or none that can change.
@@ -331,10 +331,7 @@ class Watch:
             if not isinstance(value, types.MappingProxyType)
         }
         own._items = {
-            place: item
-            for place, item in self._items.items()
-            if not isinstance(item[2], types.ModuleType)
-            and not _is_pytorch(item[0].get("__name__"))
+            place: item for place, item in self._items.items() if not _is_of_libraries(*item)
         }
         own._attributes = {
             place: attribute
@@ -554,6 +551,13 @@ class Watch:
 def _is_pytorch(name: Any) -> bool:
     """Whether a module of that name is PyTorch's, or Python's own."""
     return isinstance(name, str) and name.partition(".")[0] in ("torch", "builtins")
+
+
+def _is_of_libraries(owner: dict[Any, Any], key: Any, value: Any) -> bool:
+    """Whether an item is PyTorch's own, or a module that another has imported."""
+    if owner is sys.modules:
+        return _is_pytorch(key)
+    return isinstance(value, types.ModuleType) or _is_pytorch(owner.get("__name__"))
 
 
 def forward_of(module: nn.Module) -> types.FunctionType | None:
