@@ -19,6 +19,7 @@ import torch
 from emulated_graphs import backend_with
 from test_backend import CHANGES, STRATEGIES, Merged, errors, errors_in_threads, step
 from torch import Tensor, nn
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 from torch.autograd import forward_ad
 from torch.overrides import BaseTorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -979,6 +980,42 @@ class Registry(dict[Any, Any]):
 
     def __getitem__(self, key: Any) -> Any:
         return super().__getitem__(key)
+
+
+class InMode(nn.Module):
+    """As transformers makes masks: within a function mode of its own. Or leaves one behind."""
+
+    def __init__(self, leaves: bool) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+        self.leaves = leaves
+
+    def forward(self, x: Tensor) -> Tensor:
+        with TransformGetItemToIndex():
+            x = self.layer(x)
+        if self.leaves:
+            torch.set_default_device("cpu")
+        return x + torch.ones(8)
+
+
+def test_models_that_enter_a_mode_and_leave_it(backend: ModuleType) -> None:
+    model, x = InMode(leaves=False).eval(), torch.randn(3, 8)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, x)
+
+
+def test_models_that_leave_a_mode_behind(backend: ModuleType) -> None:
+    model, x = InMode(leaves=True).eval(), torch.randn(3, 8)
+    fast = backend.optimize(model)
+    try:
+        for _ in range(3):
+            torch.set_default_device(None)
+            with torch.no_grad():
+                fast(x)
+            assert len(torch.overrides._get_current_function_mode_stack()) == 1
+    finally:
+        torch.set_default_device(None)
+    assert shortcuts(backend) == 0
 
 
 class Pairs:

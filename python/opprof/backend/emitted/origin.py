@@ -53,11 +53,21 @@ def _unfit(module: fx.GraphModule, output: Any, reads: set[str]) -> str:
     if effects.tensor_hooks or effects.save_for_backward:
         return "it changes what was there before"
     for value in changed:
+        if _left_as_it_was(value, output):
+            continue
         written = _written_as_it_was(value, effects)
         if not written:
             return "it changes what was there before"
         reads |= written
     return ""
+
+
+def _left_as_it_was(value: Any, output: Any) -> bool:
+    """True for the stack of function modes where the function begins and ends with none: libraries make masks in one of their own."""
+    if type(value).__name__ != "TorchFunctionModeStackVariable":
+        return False
+    now = output.root_tx.symbolic_torch_function_state.mode_stack
+    return not now and not output.torch_function_mode_stack
 
 
 def _written_as_it_was(value: Any, effects: Any) -> set[str]:
