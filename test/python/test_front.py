@@ -848,6 +848,38 @@ def test_a_module_that_is_loaded_anew_counts_before_a_replay(
     assert not watch.holds() and not stopping.holds()
 
 
+class Form:
+    """What has no dictionary."""
+
+    __slots__ = ("kind", "parts")
+
+    def __init__(self) -> None:
+        self.kind = "leaf"
+
+
+class Mangled:
+    __slots__ = ("__kind",)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda form: setattr(form, "kind", "other"),
+        lambda form: setattr(form, "parts", ()),
+        lambda form: delattr(form, "kind"),
+    ],
+)
+def test_objects_without_a_dictionary(change: Callable[[Form], Any]) -> None:
+    model, form = nn.Linear(2, 2), Form()
+    watch = Watch(model, ["G['form']"], {"form": form})
+    assert watch.holds()
+    change(form)
+    assert not watch.holds()
+    for other in (Mangled(), collections.deque[int]()):
+        with pytest.raises(Unknown, match=f"of type {type(other).__name__}"):
+            Watch(model, ["G['form']"], {"form": other})
+
+
 class Unmoved(watching.DictionaryChanges):
     """Says as often as it is asked that nothing that is counted has changed."""
 

@@ -395,12 +395,23 @@ class Watch:
         elif isinstance(getattr(value, "__dict__", None), dict):
             self._key_owners[id(value)] = vars(value)
             self._watch_classes(value)
+        elif _has_slots_alone(value):
+            self._watch_classes(value)
+            for kind in type(value).__mro__[:-1]:
+                for name in _slots_of(kind):
+                    self._watch_slot(value, name)
         elif (
             not isinstance(value, (*_ATOMS, _Given, _Absent))
             and type(value) is not object
             and not callable(value)
         ):
             raise Unknown(f"of type {type(value).__name__}")
+
+    def _watch_slot(self, owner: Any, name: str) -> None:
+        try:
+            self._attributes[id(owner), name] = (owner, name, getattr(owner, name))
+        except AttributeError:
+            self._missing[id(owner), name] = (owner, name)
 
     # What an expression of Dynamo's reads
 
@@ -551,6 +562,19 @@ class Watch:
 def _is_pytorch(name: Any) -> bool:
     """Whether a module of that name is PyTorch's, or Python's own."""
     return isinstance(name, str) and name.partition(".")[0] in ("torch", "builtins")
+
+
+def _slots_of(kind: type) -> tuple[str, ...]:
+    slots = vars(kind).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _has_slots_alone(value: Any) -> bool:
+    """True for an object whose classes, none of them written in C, say which attributes it has, by the names that they go by."""
+    return all(
+        "__slots__" in vars(kind) and not any(name.startswith("__") for name in _slots_of(kind))
+        for kind in type(value).__mro__[:-1]
+    )
 
 
 def _is_of_libraries(owner: dict[Any, Any], key: Any, value: Any) -> bool:
