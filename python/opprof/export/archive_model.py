@@ -500,10 +500,8 @@ def _check_results(archive: ArchiveScript, script: ModelScript, places: list[int
     start = time.monotonic()
     for number, seed in enumerate((None, *_SEEDS)):
         if number >= _LEAST_CHECKED and time.monotonic() - start > _CHECK_SECONDS:
-            left = len(_SEEDS) + 1
-            progress(
-                f"  held against TorchScript on {number} inputs, not on {left}: a run takes long"
-            )
+            of_all = f"{number} inputs, not on {1 + len(_SEEDS)}"
+            progress(f"  held against TorchScript on {of_all}: a run takes long")
             break
         args = script.args if seed is None else script.inputs(seed)[0]
         whole = list(archive.args)

@@ -148,7 +148,7 @@ def _word(text: str) -> str:
 
 
 def strategy_of(source: str) -> dict[str, str]:
-    """What the assignments to STRATEGY in Python set."""
+    """What the assignments to STRATEGY set in what a backend defines."""
     found: dict[str, str] = {}
     for statement in ast.parse(source).body:
         if (

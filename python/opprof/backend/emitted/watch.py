@@ -399,19 +399,13 @@ class Watch:
             self._watch_classes(value)
             for kind in type(value).__mro__[:-1]:
                 for name in _slots_of(kind):
-                    self._watch_slot(value, name)
+                    self._attribute(value, name, self._source)
         elif (
             not isinstance(value, (*_ATOMS, _Given, _Absent))
             and type(value) is not object
             and not callable(value)
         ):
             raise Unknown(f"of type {type(value).__name__}")
-
-    def _watch_slot(self, owner: Any, name: str) -> None:
-        try:
-            self._attributes[id(owner), name] = (owner, name, getattr(owner, name))
-        except AttributeError:
-            self._missing[id(owner), name] = (owner, name)
 
     # What an expression of Dynamo's reads
 
@@ -466,7 +460,7 @@ class Watch:
             if node.func.id == "__import__":
                 # The package, whatever module of it the name says.
                 name = str(self._key(node.args[0], text)).partition(".")[0]
-                return self._imported(name, text)
+                return self._item(sys.modules, name, text)
             value = self._evaluate(node.args[0])
             if value is _GIVEN:
                 return _GIVEN
@@ -486,12 +480,6 @@ class Watch:
             self._items[id(self._scope), name] = (self._scope, name, self._scope[name])
             return self._scope[name]
         raise Unknown(text)
-
-    def _imported(self, name: str, text: str) -> Any:
-        if name not in sys.modules:
-            raise Unknown(text)
-        self._items[id(sys.modules), name] = (sys.modules, name, sys.modules[name])
-        return sys.modules[name]
 
     def _key(self, node: ast.expr, text: str) -> Any:
         try:
@@ -514,7 +502,8 @@ class Watch:
         except Exception:
             raise Unknown(text) from None
         if isinstance(owner, dict):
-            if owner is vars(builtins) or "__builtins__" in owner or owner is self._scope:
+            shared = (vars(builtins), sys.modules, self._scope)
+            if "__builtins__" in owner or any(owner is one for one in shared):
                 self._items[id(owner), key] = (owner, key, value)
             else:
                 self._watch_dict(owner)
@@ -539,14 +528,14 @@ class Watch:
         elif isinstance(own, dict) and name in own:
             # One attribute, as others may be written in every call.
             self._items[id(own), name] = (own, name, value)
+        elif getattr(owner, name) is value:
+            self._attributes[id(owner), name] = (owner, name, value)
         elif isinstance(value, types.MethodType) and value.__self__ is owner:
             # Bound anew each time it is read, of a function of the class.
             kind = type(owner)
             if not hasattr(kind, name):
                 raise Unknown(text)
             self._attributes[id(kind), name] = (kind, name, getattr(kind, name))
-        elif getattr(owner, name) is value:
-            self._attributes[id(owner), name] = (owner, name, value)
         elif not (name == "__dict__" and isinstance(owner, type)):
             raise Unknown(text)
         return value
