@@ -1,8 +1,10 @@
 """Precision by region: what runs at a level, how the levels are chosen, and that what is never cast is not."""
 
+import copy
 import functools
 import itertools
 import math
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -523,7 +525,12 @@ DEVICE = Device({EXACT: 1.0, "float16": 10.0, "float16x3": 3.0}, 1.0)
 
 
 def region(name: str, flops: float, **errors: float) -> Region:
-    return Region(name, 1, flops, 0.0, errors={EXACT: 0.0, **errors})
+    known = {EXACT: 0.0, **errors}
+    return Region(name, 1, flops, 0.0, levels=list(known), errors=known)
+
+
+def all_known(region: Region, level: str) -> None:
+    pytest.fail(f"{level} of {region.name} is known")
 
 
 def test_the_cheapest_levels_that_fit_are_chosen() -> None:
@@ -532,13 +539,53 @@ def test_the_cheapest_levels_that_fit_are_chosen() -> None:
         region("small", 10, float16=9e-4, float16x3=1e-6),
         region("overflows", 10, float16=math.inf),
     ]
-    choose(regions, 7e-4, DEVICE)
+    choose(regions, 7e-4, DEVICE, all_known)
     assert [one.level for one in regions] == ["float16", "float16x3", EXACT]
     assert share_of(regions[0], regions) > 0.99
-    choose(regions, 1e-4, DEVICE)
+    choose(regions, 1e-4, DEVICE, all_known)
     assert [one.level for one in regions] == ["float16x3", "float16x3", EXACT]
-    choose(regions, 1e-9, DEVICE)
+    choose(regions, 1e-9, DEVICE, all_known)
     assert [one.level for one in regions] == [EXACT, EXACT, EXACT]
+
+
+def test_what_is_not_measured_changes_no_choice() -> None:
+    """Of many classes as a GPU has them: the same levels as where each ran at all of them, in fewer runs."""
+    levels = [name for name in precision._GPU.flops if name not in (EXACT, "bfloat16")]
+    runs, all_runs = 0, 0
+    for seed in range(300):
+        draw = random.Random(seed)
+        all_errors: dict[str, dict[str, float]] = {}
+        regions = []
+        for number in range(draw.randint(1, 25)):
+            own = levels if draw.random() < 0.5 else levels[:1]
+            errors = {level: 10 ** draw.uniform(-8, -3) for level in own}
+            if draw.random() < 0.1:
+                errors |= {"float16": math.inf, "bfloat16": 10 ** draw.uniform(-6, -2)}
+            region = Region(str(number), 1, 10 ** draw.uniform(6, 12), 10 ** draw.uniform(4, 9))
+            region.levels = [EXACT, *own]
+            all_errors[region.name] = errors
+            regions.append(region)
+
+        def measure(region: Region, level: str, errors: Any = all_errors) -> None:
+            assert level not in region.errors
+            region.errors[level] = errors[region.name][level]
+            if level == "float16" and math.isinf(region.errors[level]):
+                region.levels.append("bfloat16")
+
+        known = copy.deepcopy(regions)
+        for one in known:
+            for level in list(one.levels[1:]):
+                measure(one, level)
+            for level in one.levels:
+                if level not in one.errors:
+                    measure(one, level)
+        for bound in (1e-3, 3e-4, 1e-6):
+            choose(regions, bound, precision._GPU, measure)
+            choose(known, bound, precision._GPU, all_known)
+            assert [one.level for one in regions] == [one.level for one in known]
+        runs += sum(len(one.errors) - 1 for one in regions)
+        all_runs += sum(len(one.errors) - 1 for one in known)
+    assert runs < 0.8 * all_runs
 
 
 def test_a_graph_that_cannot_be_traced_leaves_others_their_regions() -> None:

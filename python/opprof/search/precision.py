@@ -80,7 +80,9 @@ class Region:
     bytes: float = 0.0
     # Whether it is a product that can be split.
     splits: bool = False
-    # The error of the outputs where this class alone computes at a level.
+    # What it may compute at.
+    levels: list[str] = field(default_factory=lambda: [EXACT])
+    # The error of the outputs where this class alone computes at a level, of those that it ran at.
     errors: dict[str, float] = field(default_factory=lambda: {EXACT: 0.0})
     level: str = EXACT
 
@@ -227,14 +229,17 @@ def assign(probe: Probe, budget: float, device: Device, narrow: str) -> Assignme
     """The cheapest levels whose error is within the budget, with a margin; None where nothing narrower is."""
     regions = list(probe.regions.values())
     for region in regions:
-        for level in levels_of(region, narrow):
-            region.errors[level] = probe.error({region.name: level}, SEEDS[:1])
-        if narrow == "float16" and math.isinf(region.errors[narrow]):
+        region.levels = [EXACT, *levels_of(region, narrow)]
+
+    def measure(region: Region, level: str) -> None:
+        region.errors[level] = probe.error({region.name: level}, SEEDS[:1])
+        if level == "float16" and math.isinf(region.errors[level]):
             # Numbers that float16 has no place for.
-            region.errors["bfloat16"] = probe.error({region.name: "bfloat16"}, SEEDS[:1])
+            region.levels.append("bfloat16")
+
     planned = _PLANNED * budget
     for _ in range(_ATTEMPTS):
-        choose(regions, planned, device)
+        choose(regions, planned, device, measure)
         expected = _together(regions)
         if all(region.level == EXACT for region in regions):
             return None
@@ -247,40 +252,62 @@ def assign(probe: Probe, budget: float, device: Device, narrow: str) -> Assignme
     return None
 
 
-def choose(regions: Sequence[Region], bound: float, device: Device) -> None:
-    """Sets the level of each: from the cheapest on, what lowers the error most for its cost goes first, until the bound holds."""
+Measure = Callable[[Region, str], None]
+
+
+def choose(regions: Sequence[Region], bound: float, device: Device, measure: Measure) -> None:
+    """Sets the level of each: from the cheapest on, what lowers the error most for its cost goes first, until the bound holds. The levels
+    are those that all errors would lead to, and what has no part in the choice is not measured.
+    """
     least = _WORTH * sum(region.cost(EXACT, device) for region in regions)
     for region in regions:
-        region.level = min(region.errors, key=lambda level: region.cost(level, device))
+        region.level = min(region.levels, key=lambda level: region.cost(level, device))
         if region.cost(EXACT, device) - region.cost(region.level, device) < least:
             region.level = EXACT
+        elif region.level not in region.errors:
+            measure(region, region.level)
     while _together(regions) > bound:
-        best: tuple[float, Region, str] | None = None
-        for region in regions:
-            own = region.errors[region.level]
-            for level, error in region.errors.items():
-                if error < own:
-                    saved = min(own, _INFINITE) ** 2 - error**2
-                    cost = region.cost(level, device) - region.cost(region.level, device)
-                    worth = saved / max(cost, 1e-9)
-                    if best is None or worth > best[0]:
-                        best = (worth, region, level)
-        if best is None:
+        change = _best_change(regions, device)
+        if change is None:
             return
-        best[1].level = best[2]
-    _give_back(regions, bound, least, device)
+        region, level = change
+        if level in region.errors:
+            region.level = level
+        else:
+            measure(region, level)
+    _give_back(regions, bound, least, device, measure)
 
 
-def _give_back(regions: Sequence[Region], bound: float, least: float, device: Device) -> None:
+def _best_change(regions: Sequence[Region], device: Device) -> tuple[Region, str] | None:
+    """What lowers the error most for its cost; a level that was not measured counts as exact, so that none is overlooked."""
+    best: tuple[float, Region, str] | None = None
+    for region in regions:
+        own = region.errors[region.level]
+        for level in region.levels:
+            error = region.errors.get(level, 0.0)
+            if error < own:
+                saved = min(own, _INFINITE) ** 2 - error**2
+                cost = region.cost(level, device) - region.cost(region.level, device)
+                worth = saved / max(cost, 1e-9)
+                if best is None or worth > best[0]:
+                    best = (worth, region, level)
+    return None if best is None else best[1:]
+
+
+def _give_back(
+    regions: Sequence[Region], bound: float, least: float, device: Device, measure: Measure
+) -> None:
     """Makes those cheaper again that there is room for and that save at least so much, those that save most first."""
     changes = [
         (region.cost(region.level, device) - region.cost(level, device), region, level)
         for region in regions
-        for level in region.errors
+        for level in region.levels
     ]
     for saved, region, level in sorted(changes, key=lambda change: change[0], reverse=True):
         if saved < least or region.cost(level, device) >= region.cost(region.level, device):
             continue
+        if level not in region.errors:
+            measure(region, level)
         before = region.level
         region.level = level
         if _together(regions) > bound:
