@@ -3,7 +3,7 @@
     PATH=build/bin:$PATH PYTHONPATH=python python benchmarks/search_h200.py -o out/search [--minutes 9] [--gpus 2] [--beside] [NAME[:SECONDS] …]
 
 Models are the examples and those of benchmarks/models; names choose among them, or are scripts' paths, and have a time box of their own behind a colon. What OUT
-holds already is not run again, so that calls of limited time go on where the last one stopped. With several GPUs a search runs on each. `--beside` measures all
+holds already is not run again, so that calls of limited time go on where the last one stopped. With several GPUs a search runs on each, on cores of its own. `--beside` measures all
 recipes and the backend that was handed out once more, in another process and one interleaved run: in a time box most recipes have no room. Needs a GPU to say
 anything; transformers and torchvision for some models.
 """
@@ -59,22 +59,25 @@ def search(name: str, box: float, gpu: int, options: argparse.Namespace, end: fl
             "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
             "TRITON_CACHE_DIR": f"{caches}/triton",
         }
+        apart: list[str] = []
         if options.gpus > 1:
-            environment |= {
-                "CUDA_VISIBLE_DEVICES": str(gpu),
-                "OMP_NUM_THREADS": str(max(1, len(os.sched_getaffinity(0)) // options.gpus)),
-            }
+            cores = sorted(os.sched_getaffinity(0))
+            share = max(1, len(cores) // options.gpus)
+            own = cores[gpu * share :][:share] or cores
+            apart = ["taskset", "--cpu-list", ",".join(map(str, own))]
+            environment |= {"CUDA_VISIBLE_DEVICES": str(gpu), "OMP_NUM_THREADS": str(len(own))}
         script = str(script_of(name))
         if not (output / "optimize.json").is_file():
             print(f"{name} …", file=sys.stderr, flush=True)
-            command = [sys.executable, "-m", "opprof", "optimize", script, "-o", str(output)]
+            command = [*apart, sys.executable, "-m", "opprof", "optimize"]
+            command += [script, "-o", str(output)]
             command += [f"--error-budget={options.error_budget}", f"--budget-seconds={box}"]
             start = time.monotonic()
             run(command, environment, output / "log.txt", end)
             seconds = {"seconds": time.monotonic() - start}
             (output / "wall.json").write_text(json.dumps(seconds))
         if options.beside and (output / "optimize.json").is_file():
-            command = [sys.executable, __file__, script, "-o", str(output), "--measure"]
+            command = [*apart, sys.executable, __file__, script, "-o", str(output), "--measure"]
             command += [f"--error-budget={options.error_budget}"]
             run(command, environment, output / "beside.txt", end)
 
