@@ -528,15 +528,62 @@ class Bounded(nn.Module):
         return ids.clamp(0, 7) if self.clip else ids
 
 
-@pytest.mark.skipif(watching._changes is None, reason="this Python counts no changes")
 @pytest.mark.parametrize("backend", ["graph"], indirect=True)
-def test_ids_that_another_module_bounds(backend: ModuleType) -> None:
+@pytest.mark.parametrize("way", ["attribute", "contained", "appended"])
+def test_ids_that_another_module_bounds(backend: ModuleType, way: str) -> None:
     model, ids = Guarded().eval(), torch.arange(6)
+    if way != "attribute":
+        model.before = nn.Sequential(*[Bounded()] * (way == "contained"))
     fast = backend.optimize(model)
     settle(backend, fast, model, ids)
-    model.before.clip = True
+    if way == "appended":
+        model.before.append(Bounded())
+    (model.before if way == "attribute" else model.before[0]).clip = True
     agree(backend, fast, model, ids * 10)
     settle(backend, fast, model, ids * 10)
+
+
+class Deep(nn.Module):
+    """Looks ids up, and computes in many modules, with weights and without."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(8, 8)
+        part = (nn.Linear(8, 8), nn.Dropout(), nn.GELU(), nn.LayerNorm(8))
+        self.layers = nn.ModuleList(nn.Sequential(*map(copy.deepcopy, part)) for _ in range(40))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.table(ids)
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+
+
+@pytest.mark.parametrize("backend", ["graph"], indirect=True)
+def test_little_is_looked_at_before_a_replay(
+    backend: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever other programs ask between two calls, which count as changes."""
+    model, ids = Deep().eval(), torch.arange(6)
+    fast = backend.optimize(model)
+    settle(backend, fast, model, ids)
+    looked: list[int] = []
+    holds, replay = backend.Watch.holds, backend.Shortcut._replay
+
+    def count(watch: Any) -> bool:
+        looked.append(len(watch._filled) + len(watch._counted) + len(watch._empty))
+        return bool(holds(watch))
+
+    def begin(*args: Any) -> Any:
+        looked.append(-1)
+        return replay(*args)
+
+    monkeypatch.setattr(backend.Watch, "holds", count)
+    monkeypatch.setattr(backend.Shortcut, "_replay", begin)
+    torch._C._dynamo.guards.dict_version({})
+    agree(backend, fast, model, ids)
+    before, after = looked[: looked.index(-1)], looked[looked.index(-1) + 1 :]
+    assert before and sum(before) < 40 < 40 * 6 < sum(after)
 
 
 @pytest.mark.parametrize("backend", ["prologue"], indirect=True)

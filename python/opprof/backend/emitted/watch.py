@@ -279,10 +279,6 @@ class Watch:
             len(own) == len(was) and all(map(is_, own, was)) for own, was in self._copies
         )
 
-    def may_have_changed(self) -> bool:
-        """True where a dictionary that is counted has changed since all were looked at, be it this one's or not; False where none is."""
-        return _changes is not None and _changes.mark() is not self._mark
-
     def _filled_differ(self) -> bool:
         if self._contents:
             return not all(map(Contents.are_the_same, self._contents))
@@ -298,15 +294,15 @@ class Watch:
         )
 
     def of_those_that_hold(self, tensors: Sequence[torch.Tensor]) -> "Watch":
-        """The same, of modules only for those that hold one of the tensors, themselves or in a module of theirs, and without what is
-        PyTorch's own.
+        """The same, of modules only for those that hold one of the tensors, themselves or in a module of theirs, or none at all, and
+        without what is PyTorch's own.
         """
         wanted = set(map(id, tensors))
-        holding = {
-            id(module)
-            for module in self._modules.values()
-            if not wanted.isdisjoint(map(id, chain(module.parameters(), module.buffers())))
-        }
+        holding = set()
+        for module in self._modules.values():
+            held = set(map(id, chain(module.parameters(), module.buffers())))
+            if held & wanted or not (held or _computes_as_pytorch(module)):
+                holding.add(id(module))
 
         def parts(held: bool) -> set[int]:
             return {
@@ -324,7 +320,7 @@ class Watch:
         own = copy.copy(self)
         own._dicts = {key: value for key, value in self._dicts.items() if counts(value)}
         own._typed = {key: value for key, value in self._typed.items() if counts(value)}
-        # What classes have otherwise counts after the replay.
+        # What classes have otherwise, and other code of functions, counts after the replay.
         own._key_owners = {
             key: value
             for key, value in self._key_owners.items()
@@ -337,6 +333,7 @@ class Watch:
             place: attribute
             for place, attribute in self._attributes.items()
             if not _is_pytorch(getattr(attribute[0], "__module__", None))
+            and not isinstance(attribute[0], types.FunctionType)
         }
         own._settle()
         # It is as of now.
@@ -546,6 +543,12 @@ class Watch:
             raise Unknown(text)
         self._missing[id(owner), name] = (owner, name)
         return _ABSENT
+
+
+def _computes_as_pytorch(module: nn.Module) -> bool:
+    """Whether what a module without weights gives is known by its class."""
+    containers = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+    return _is_pytorch(type(module).__module__) and not isinstance(module, containers)
 
 
 def _is_pytorch(name: Any) -> bool:
