@@ -327,13 +327,19 @@ class Watch:
             if not isinstance(value, types.MappingProxyType)
         }
         own._items = {
-            place: item for place, item in self._items.items() if not _is_of_libraries(*item)
+            place: item
+            for place, item in self._items.items()
+            if counts(item[0]) and not _is_of_libraries(*item)
         }
         own._attributes = {
             place: attribute
             for place, attribute in self._attributes.items()
-            if not _is_pytorch(getattr(attribute[0], "__module__", None))
+            if counts(attribute[0])
+            and not _is_pytorch(getattr(attribute[0], "__module__", None))
             and not isinstance(attribute[0], types.FunctionType)
+        }
+        own._missing = {
+            place: (owner, name) for place, (owner, name) in self._missing.items() if counts(owner)
         }
         own._settle()
         # It is as of now.
