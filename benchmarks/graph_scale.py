@@ -29,8 +29,9 @@ WIDTH = 64
 class Writer:
     """Writes graph JSON node by node, so that the generator needs no more memory than a node."""
 
-    def __init__(self, file: IO[str], name: str) -> None:
+    def __init__(self, file: IO[str], name: str, *, bare: bool = False) -> None:
         self.file = file
+        self.bare = bare
         self.count = 0
         self.is_first = True
         self.modules = 0
@@ -112,12 +113,15 @@ class Writer:
             "args": args,
             "kwargs": kwargs,
             "type": result,
-            "stack": self.count % 16,
-            "modules": layer % self.modules,
-            "seq_nr": self.count,
-            "original_aten": target,
-            "from_node": [{"name": name, "graph": "#1", "pass": "", "action": "create"}],
         }
+        if not self.bare:
+            entry |= {
+                "stack": self.count % 16,
+                "modules": layer % self.modules,
+                "seq_nr": self.count,
+                "original_aten": target,
+                "from_node": [{"name": name, "graph": "#1", "pass": "", "action": "create"}],
+            }
         self.file.write(("" if self.is_first else ",") + "\n  " + json.dumps(entry))
         self.is_first = False
         self.count += 1
@@ -159,10 +163,10 @@ def layer_nodes(writer: Writer, x: dict[str, str], layer: int, weight: int) -> d
     return writer.node("aten.add.Tensor", [x, gate], layer)
 
 
-def generate(path: Path, kind: str, nodes: int) -> int:
-    """Writes a graph of about that many nodes, and returns how many it has."""
+def generate(path: Path, kind: str, nodes: int, *, bare: bool = False) -> int:
+    """Writes a graph of about that many nodes, `bare` ones without lines, modules and origins, and returns how many it has."""
     with open(path, "w", encoding="utf-8") as file:
-        writer = Writer(file, kind)
+        writer = Writer(file, kind, bare=bare)
         layers = max(1, nodes // LAYER)
         x = {"node": "x"}
         if kind == "layers":
