@@ -102,7 +102,7 @@ def measure_beside(script: Path, output: Path, error_budget: float) -> None:
     """All recipes, and the backend in `output`, in one interleaved run, to beside.json."""
     from opprof.backend.checks import Subject, check_backend, measure
     from opprof.export.model_script import load_model_script
-    from opprof.search.baselines import Baseline, least_float32_ns, make_baseline, recipes
+    from opprof.search.baselines import Baseline, make_baseline, recipes, why_not_tuned
     from opprof.search.measure import measure_all
     from opprof.search.outcome import OPTIMIZED
 
@@ -117,11 +117,10 @@ def measure_beside(script: Path, output: Path, error_budget: float) -> None:
             programs[OPTIMIZED] = program
     for recipe in recipes(subject):
         made = Baseline(recipe)
-        least, best = 0.0, math.inf
         if recipe.tunes_float32 and programs:
             timed = measure(subject, programs, seconds=0.5)
-            least, best = least_float32_ns(subject), min(map(timed.median, programs))
-        if least < best:
+            made.reason = why_not_tuned(recipe, subject, min(map(timed.median, programs)))
+        if not made.reason:
             limit = TUNING_SECONDS if recipe.tunes_float32 else None
             made = make_baseline(recipe, subject, error_budget, limit=limit)
         rows.append({"name": recipe.name, "error": made.error, "within_budget": made.allowed})

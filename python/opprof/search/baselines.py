@@ -21,6 +21,7 @@ from opprof.backend.emitted.tf32 import with_tf32
 from opprof.devices import raise_if_lost, synchronize
 from opprof.search.clock import TimeIsUp, limited
 from opprof.search.trials import why_ended
+from opprof.units import milliseconds
 
 EAGER, INDUCTOR = "eager", "Inductor"
 # What the owner of an archive has already.
@@ -264,6 +265,20 @@ def least_float32_ns(subject: Subject) -> float:
     device = subject.script.device_type
     size = 4096 if device == "cuda" else 1024
     return counter.flops / (_HEADROOM * _flops_a_ns(device, torch.float32, size))
+
+
+def why_not_tuned(recipe: Recipe, subject: Subject, best_ns: float) -> str:
+    """Why choosing float32 kernels by timing them cannot lead to less than `best_ns`; empty where it may, or where nothing is chosen so."""
+    # A busy CPU is never as fast as the best that was measured.
+    if not recipe.tunes_float32 or subject.script.device_type != "cuda":
+        return ""
+    least = least_float32_ns(subject)
+    if least <= best_ns:
+        return ""
+    return (
+        f"left out: its float32 products alone take {milliseconds(least)} ms at the best rate measured here, "
+        f"and {milliseconds(best_ns)} ms are reached without it"
+    )
 
 
 def cpu_has_faster_products(dtype: torch.dtype) -> bool:

@@ -24,9 +24,10 @@ from opprof.search.baselines import (
     Baseline,
     Recipe,
     cpu_has_faster_products,
-    least_float32_ns,
     make_baseline,
     recipes,
+    what_failed,
+    why_not_tuned,
 )
 from opprof.search.candidates import Built, Workshop
 from opprof.search.clock import Clock, TimeIsUp, limited
@@ -41,7 +42,7 @@ from opprof.search.precision import (
 from opprof.search.prediction import StepModel
 from opprof.search.training import training_recipes
 from opprof.search.trials import BOX_OVER, Ablation, End, Trial, why_ended
-from opprof.units import counted, microseconds, milliseconds
+from opprof.units import counted, microseconds
 
 # Scripts for the program as torch.compile traces it, where those for the exported one have no place.
 AS_COMPILED = "as-compiled-{}.mlir"
@@ -292,16 +293,10 @@ class Search:
             return
         baseline = Baseline(recipe)
         self.found.baselines.append(baseline)
-        # A busy CPU is never as fast as the best that was measured.
-        if recipe.tunes_float32 and self.subject.script.device_type == "cuda":
-            with self.ahead.quiet():
-                least = least_float32_ns(self.subject)
-            if least > self.best_ns:
-                baseline.reason = (
-                    f"left out: its float32 products alone take {milliseconds(least)} ms at the best rate measured here, "
-                    f"and {milliseconds(self.best_ns)} ms are reached without it"
-                )
-                return
+        with self.ahead.quiet() if recipe.tunes_float32 else contextlib.nullcontext():
+            baseline.reason = why_not_tuned(recipe, self.subject, self.best_ns)
+        if baseline.reason:
+            return
         # Nothing is known of how long a recipe compiles but how long others did.
         longest = max(self.workshop.longest_seconds, self.inductor_seconds)
         needed = longest * (3 if recipe.tunes_float32 else 1)
@@ -371,9 +366,9 @@ class Search:
             self.subject.restore()
             return
         except Exception as error:
+            raise_if_lost(error)
             # The precisions of the rules are tried as they are.
-            text = (str(error) or "no message").splitlines()[0][:200]
-            progress(f"  no precision by region: {type(error).__name__}: {text}")
+            progress(f"  no precision by region: {what_failed(error)}")
             self.subject.restore()
             return
         if precision is None:
