@@ -126,4 +126,9 @@ def sweep(
                 row = measure(options.tools, kind, nodes, options.repeat, Path(folder))
             rows.append(row)
             write(row)
-        write({"kind": kind, **{f"{name}_exponent": exponent(rows, name) for name in figures}})
+        write(
+            {
+                "kind": rows[-1]["kind"],
+                **{f"{name}_exponent": exponent(rows, name) for name in figures},
+            }
+        )

@@ -3,7 +3,7 @@
     PATH=build/bin:$PATH PYTHONPATH=python python benchmarks/search_h200.py -o out/search [--minutes 9] [--gpus 2] [--beside] [NAME[:SECONDS] …]
 
 Models are the examples and those of benchmarks/models; names choose among them, or are scripts' paths, and have a time box of their own behind a colon. What OUT
-holds already is not run again, so that calls of limited time go on where the last one stopped. With several GPUs a search runs on each, on cores of its own. `--beside` measures all
+holds already is not run again, so that calls of limited time go on where the last one stopped. With several GPUs a search runs on each, on a share of the cores. `--beside` measures all
 recipes and the backend that was handed out once more, in another process and one interleaved run: in a time box most recipes have no room. Needs a GPU to say
 anything; transformers and torchvision for some models.
 """
@@ -13,6 +13,7 @@ import json
 import math
 import os
 import queue
+import shutil
 import statistics
 import subprocess
 import sys
@@ -60,12 +61,14 @@ def search(name: str, box: float, gpu: int, options: argparse.Namespace, end: fl
             "TRITON_CACHE_DIR": f"{caches}/triton",
         }
         apart: list[str] = []
-        if options.gpus > 1:
+        if options.gpus > 1 and shutil.which("taskset"):
             cores = sorted(os.sched_getaffinity(0))
             share = max(1, len(cores) // options.gpus)
             own = cores[gpu * share :][:share] or cores
             apart = ["taskset", "--cpu-list", ",".join(map(str, own))]
-            environment |= {"CUDA_VISIBLE_DEVICES": str(gpu), "OMP_NUM_THREADS": str(len(own))}
+            environment["OMP_NUM_THREADS"] = str(len(own))
+        if options.gpus > 1:
+            environment["CUDA_VISIBLE_DEVICES"] = str(gpu)
         script = str(script_of(name))
         if not (output / "optimize.json").is_file():
             print(f"{name} …", file=sys.stderr, flush=True)

@@ -559,9 +559,14 @@ def test_what_is_not_measured_changes_no_choice() -> None:
         for number in range(draw.randint(1, 25)):
             own = levels if draw.random() < 0.5 else levels[:1]
             errors = {level: 10 ** draw.uniform(-8, -3) for level in own}
-            if draw.random() < 0.1:
+            if seed % 2:
+                errors = {level: draw.choice((0.0, 1e-5, 1e-4, 1e-3, math.inf)) for level in own}
+            if draw.random() < 0.1 or math.isinf(errors["float16"]):
                 errors |= {"float16": math.inf, "bfloat16": 10 ** draw.uniform(-6, -2)}
-            region = Region(str(number), 1, 10 ** draw.uniform(6, 12), 10 ** draw.uniform(4, 9))
+            flops, size = 10 ** draw.uniform(6, 12), 10 ** draw.uniform(4, 9)
+            if seed % 3:
+                flops, size = draw.choice((0.0, 1e9, 1e12)), draw.choice((0.0, 1e6, 1e9))
+            region = Region(str(number), 1, flops, size)
             region.levels = [EXACT, *own]
             all_errors[region.name] = errors
             regions.append(region)

@@ -230,6 +230,7 @@ def assign(probe: Probe, budget: float, device: Device, narrow: str) -> Assignme
     regions = list(probe.regions.values())
     for region in regions:
         region.levels = [EXACT, *levels_of(region, narrow)]
+        region.levels += [level for level in region.errors if level not in region.levels]
 
     def measure(region: Region, level: str) -> None:
         region.errors[level] = probe.error({region.name: level}, SEEDS[:1])

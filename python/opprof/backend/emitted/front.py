@@ -202,12 +202,12 @@ class Shortcut:
         read = set(map(id, self._read))
         self._asks_weights = not stopping.by_tables and not read.isdisjoint(map(id, reached))
         tables = [value for value in reached if id(value) in known]
-        if not stopping.by_tables or not set(map(id, tables)) <= weights:
+        if not tables or not stopping.by_tables or not set(map(id, tables)) <= weights:
             return tables, self.watch
-        # Which table is taken, and whether one is, a module decides that holds it, or what its code reads besides, and which ids one that
-        # holds no weights at all. Where another does (one with weights that are no table) that is seen after the replay: to look at all
-        # modules before it costs a step that waits up to a millisecond, wherever other compiled programs run between two of its calls.
-        return tables, self.watch.of_those_that_hold(tables)
+        # Which ids a table is given, a module decides that holds it, the model, a module without weights, or what their code reads
+        # besides. Where another does (one with weights, none of them the table) that is seen after the replay: to look at all modules
+        # before it costs a step that waits up to a millisecond, wherever other compiled programs run between two of its calls.
+        return tables, self.watch.of_what_decides_on(tables)
 
     def _builder(
         self, result: Any, outputs: Sequence[Any], leaves: dict[int, int]
@@ -342,12 +342,14 @@ class Noted:
             *getattr(modules, "_global_forward_pre_hooks", {}).values(),
         ]
         self.watch = Watch(model, (), {}) if watched else None
-        self.forwards = {type(module): forward_of(module) for module in model.modules()}
+        self.forwards: dict[type, Any] = {}
         zeros: set[Any] = set()
         # What holds numbers that change without the modules, each once.
         self.holders: dict[Any, Any] = {}
         seen: set[int] = set()
         for path, module in model.named_modules():
+            function = forward_of(module)
+            self.forwards[type(module)] = (function, getattr(function, "__code__", None))
             self.hooks += [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
             for name, value in vars(module).items():
                 if _is_negative_zero(value):
@@ -414,7 +416,7 @@ class Front:
                 own = Noted(self.model, watched=self._changes < self.most_changes)
                 if noted is not None and own.hooks != noted.hooks:
                     self._functions = {}
-                if any(self._forwards.get(k, f) is not f for k, f in own.forwards.items()):
+                if any(self._forwards.get(k, f) != f for k, f in own.forwards.items()):
                     self._functions, self._apart = {}, True
                 self._forwards |= own.forwards
                 self._noted = noted = own

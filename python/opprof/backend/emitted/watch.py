@@ -293,34 +293,44 @@ class Watch:
             for keys, before in zip(now[count:], was[count:], strict=True)
         )
 
-    def of_those_that_hold(self, tensors: Sequence[torch.Tensor]) -> "Watch":
-        """The same, of modules only for those that hold one of the tensors, themselves or in a module of theirs, or none at all, and
-        without what is PyTorch's own.
+    def of_what_decides_on(self, tensors: Sequence[torch.Tensor]) -> "Watch":
+        """The same without what decides nothing of which places are taken of the tensors, nor whether any are, until somebody changes it:
+        modules that hold none of them, themselves or in a module of theirs, but for the model and for those that hold no tensors at all and
+        are none of PyTorch's for floats; what is PyTorch's own; what classes have besides, and the code of functions.
         """
         wanted = set(map(id, tensors))
-        holding = set()
-        for module in self._modules.values():
+        deciding: dict[int, nn.Module] = {id(self._model): self._model}
+        for module in {id(own): own for own in self._modules.values()}.values():
             held = set(map(id, chain(module.parameters(), module.buffers())))
-            if held & wanted or not (held or _computes_as_pytorch(module)):
-                holding.add(id(module))
+            if held & wanted or not (held or _is_for_floats(module)):
+                deciding[id(module)] = module
 
-        def parts(held: bool) -> set[int]:
+        def parts(decides: bool) -> set[int]:
             return {
                 id(part)
                 for module in self._modules.values()
-                if (id(module) in holding) is held
+                if (id(module) in deciding) is decides
                 for part in (module, vars(module), *map(vars(module).get, MODULE_STATE))
             }
 
-        others = parts(held=False) - parts(held=True)
+        others = parts(decides=False) - parts(decides=True)
+        kinds = {id(type(module)) for module in deciding.values()}
 
         def counts(value: Any) -> bool:
             return id(value) not in others
 
+        def attribute_counts(owner: Any, name: str) -> bool:
+            if isinstance(owner, type) and name == "forward":
+                return id(owner) in kinds
+            return (
+                counts(owner)
+                and not _is_pytorch(getattr(owner, "__module__", None))
+                and not (isinstance(owner, types.FunctionType) and name == "__code__")
+            )
+
         own = copy.copy(self)
         own._dicts = {key: value for key, value in self._dicts.items() if counts(value)}
         own._typed = {key: value for key, value in self._typed.items() if counts(value)}
-        # What classes have otherwise, and other code of functions, counts after the replay.
         own._key_owners = {
             key: value
             for key, value in self._key_owners.items()
@@ -334,9 +344,7 @@ class Watch:
         own._attributes = {
             place: attribute
             for place, attribute in self._attributes.items()
-            if counts(attribute[0])
-            and not _is_pytorch(getattr(attribute[0], "__module__", None))
-            and not isinstance(attribute[0], types.FunctionType)
+            if attribute_counts(*attribute[:2])
         }
         own._missing = {
             place: (owner, name) for place, (owner, name) in self._missing.items() if counts(owner)
@@ -364,6 +372,7 @@ class Watch:
         kind, function = type(module), forward_of(module)
         if function is not None:
             self._attributes[id(kind), "forward"] = (kind, "forward", function)
+            self._attributes[id(function), "__code__"] = (function, "__code__", function.__code__)
         if id(own) not in self._dicts:
             for value in (own, *map(own.get, _DECISIVE)):
                 if isinstance(value, dict):
@@ -551,10 +560,12 @@ class Watch:
         return _ABSENT
 
 
-def _computes_as_pytorch(module: nn.Module) -> bool:
-    """Whether what a module without weights gives is known by its class."""
-    containers = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
-    return _is_pytorch(type(module).__module__) and not isinstance(module, containers)
+# What is never given places of a table.
+_FOR_FLOATS = tuple(f"torch.nn.modules.{kind}" for kind in ("activation", "dropout", "pooling"))
+
+
+def _is_for_floats(module: nn.Module) -> bool:
+    return type(module).__module__ in _FOR_FLOATS
 
 
 def _is_pytorch(name: Any) -> bool:
