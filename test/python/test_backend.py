@@ -1,5 +1,6 @@
 """An emitted backend gives what the model gives, after everything that people do to weights and from any number of threads."""
 
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -481,3 +482,30 @@ def test_normalizations_are_scripted_beside_a_backend(backend: ModuleType) -> No
     scripted = torch.jit.script(normalized)(x, *statistics[0])
     assert torch.equal(scripted, normalized(x, *statistics[1]))
     assert torch.equal(statistics[0][0], statistics[1][0])
+
+
+FORGETTING = """
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from opprof.backend.emitted.program import _FixedSizes
+
+sizes, held = _FixedSizes(), []
+for _ in range(1000):
+    value = torch.zeros(4)
+    sizes.from_tensor(value)
+    held.append(StorageWeakRef(value.untyped_storage()))
+    del value
+sizes.forget_tensors()
+# These would lie where storages were freed.
+others = [torch.zeros(4).untyped_storage() for _ in held]
+assert all(reference.expired() for reference in held)
+held.clear()
+"""
+
+
+def test_storages_that_have_gone_are_freed_once() -> None:
+    # In a process of its own: PyTorch 2.9 crashes where they are not.
+    done = subprocess.run(
+        [sys.executable, "-c", FORGETTING], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

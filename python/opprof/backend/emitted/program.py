@@ -12,6 +12,7 @@ from torch._guards import TracingContext
 from torch._inductor.compile_fx import compile_fx
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils.weak import WeakIdKeyDictionary
 
 from opprof.backend.emitted.cuda_graph import CapturedGraph, replace_by_copies, why_not_capture
 from opprof.backend.emitted.definitions import STRATEGY
@@ -51,8 +52,10 @@ class _FixedSizes(FakeTensorMode):
         hold the mode, and nobody may swap tensors that are referred to weakly.
         """
         describer = self.fake_tensor_converter.meta_converter.describer
-        describer.lookup_tensor.clear()
-        describer.lookup_storage.clear()
+        # New ones, as clear() asks each reference for its object: PyTorch 2.9 then brings storages back that have gone, and frees them a
+        # second time.
+        describer.lookup_tensor = WeakIdKeyDictionary()
+        describer.lookup_storage = WeakIdKeyDictionary()
 
 
 def choose(
