@@ -565,6 +565,8 @@ def test_ids_that_another_module_bounds(
     backend: ModuleType, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bound, "__defaults__", (False,))
+    if way == "defaults" and torch.__version__ < "2.13":
+        pytest.skip("Dynamo does not look at defaults")
     make, change = BOUNDING[way]
     model, ids = Guarded().eval(), torch.arange(6)
     model.before = make()

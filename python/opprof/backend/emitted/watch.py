@@ -200,6 +200,8 @@ class Watch:
         # What is given another class has other functions.
         self._typed: dict[int, Any] = {}
         self._values: dict[str, Any] = {}
+        # What classes have: another object each time it is asked for, of which one is looked at.
+        self._class_dicts: dict[type, Any] = {}
         # Tensors that are read, of which those that guards look at.
         self.tensors: list[torch.Tensor] = []
         modules = nn.modules.module
@@ -534,6 +536,8 @@ class Watch:
             value = getattr(owner, name)
         except AttributeError:
             return self._absence(owner, name, text)
+        if name == "__dict__" and isinstance(owner, type):
+            return self._class_dicts.setdefault(owner, value)
         own = getattr(owner, "__dict__", None)
         if isinstance(owner, nn.Module) and _holds(owner, name):
             self._watch_module(owner)
@@ -548,7 +552,7 @@ class Watch:
             if not hasattr(kind, name):
                 raise Unknown(text)
             self._attributes[id(kind), name] = (kind, name, getattr(kind, name))
-        elif not (name == "__dict__" and isinstance(owner, type)):
+        else:
             raise Unknown(text)
         return value
 
