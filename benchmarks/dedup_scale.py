@@ -5,7 +5,7 @@
 The graphs are those of graph_scale.py: many small layers, a few large ones, one without any repeat, and (--kinds branches) one of branches. Both passes run one after the
 other in one process without threads. Memory is the peak of a process that reads the module and runs the pass over the peak of one
 that only reads it. The exponents are the slopes of time over nodes in logarithms: 1 is linear, and what --cse has above it is what a
-module costs that no cache holds. `--bare` leaves out what graphs say of nodes beyond what they compute: ten million of the others take 25 GB.
+module costs that no cache holds. `--bare` leaves out what graphs say of nodes beyond what they compute: a million of the others take 2 GB.
 """
 
 from __future__ import annotations

@@ -61,14 +61,13 @@ def search(name: str, box: float, gpu: int, options: argparse.Namespace, end: fl
             "TRITON_CACHE_DIR": f"{caches}/triton",
         }
         apart: list[str] = []
-        if options.gpus > 1 and shutil.which("taskset"):
+        if options.gpus > 1:
             cores = sorted(os.sched_getaffinity(0))
             share = max(1, len(cores) // options.gpus)
             own = cores[gpu * share :][:share] or cores
-            apart = ["taskset", "--cpu-list", ",".join(map(str, own))]
-            environment["OMP_NUM_THREADS"] = str(len(own))
-        if options.gpus > 1:
-            environment["CUDA_VISIBLE_DEVICES"] = str(gpu)
+            if shutil.which("taskset"):
+                apart = ["taskset", "--cpu-list", ",".join(map(str, own))]
+            environment |= {"CUDA_VISIBLE_DEVICES": str(gpu), "OMP_NUM_THREADS": str(len(own))}
         script = str(script_of(name))
         if not (output / "optimize.json").is_file():
             print(f"{name} …", file=sys.stderr, flush=True)

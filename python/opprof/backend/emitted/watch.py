@@ -301,8 +301,10 @@ class Watch:
         are none of PyTorch's for floats; what is PyTorch's own; what classes have besides, and the code of functions.
         """
         wanted = set(map(id, tensors))
-        deciding: dict[int, nn.Module] = {id(self._model): self._model}
-        for module in {id(own): own for own in self._modules.values()}.values():
+        # Each once: a module stands under its dictionaries too.
+        modules = {id(module): module for module in self._modules.values()}
+        deciding = {id(self._model): self._model}
+        for module in modules.values():
             held = set(map(id, chain(module.parameters(), module.buffers())))
             if held & wanted or not (held or _is_for_floats(module)):
                 deciding[id(module)] = module
@@ -310,7 +312,7 @@ class Watch:
         def parts(decides: bool) -> set[int]:
             return {
                 id(part)
-                for module in self._modules.values()
+                for module in modules.values()
                 if (id(module) in deciding) is decides
                 for part in (module, vars(module), *map(vars(module).get, MODULE_STATE))
             }
